@@ -1,0 +1,1 @@
+"""Pure functions from records to figures: no I/O, clock, thread or Prometheus code."""

@@ -1,0 +1,1 @@
+"""What is remembered between ticks, in fixed memory: windows, histograms, counters."""

@@ -1,0 +1,1 @@
+"""What runs inside the engine; imports only records.trace and errors, and never raises."""

@@ -1,0 +1,119 @@
+"""The View: everything that any consumer shows, frozen at one tick. Renders nothing."""
+
+from msgspec import Struct
+
+from exporter.records.device import DeviceFacts, DeviceSample
+from exporter.records.source import Histogram, SourceHealth
+from exporter.records.trace import EngineRecord, KvRecord, TorchRecord
+
+
+class Window(Struct, frozen=True):
+    """Minimum, maximum and mean of the samples of the last 60 s (of what exists of them)."""
+
+    min: float
+    max: float
+    mean: float
+
+
+class DeviceView(Struct, frozen=True, kw_only=True):
+    """One GPU. `sample` is None while it is down; the histograms count since start.
+
+    Pressures are ratios 0–1: device pressure used / (total − driver reserved); effective pressure
+    the highest active / usable KV blocks of the engines that hold memory on it.
+    """
+
+    facts: DeviceFacts
+    is_up: bool
+    sample: DeviceSample | None
+    used_window_bytes: Window | None
+    pressure_ratio: float | None
+    pressure_window: Window | None
+    pressure_samples: Histogram | None
+    effective_pressure_ratio: float | None
+    effective_pressure_window: Window | None
+    effective_pressure_samples: Histogram | None
+
+
+class EngineCounters(Struct, frozen=True, kw_only=True):
+    """Cumulative counts that never go back, also over engine restarts; None: never told."""
+
+    query_tokens: int | None = None
+    hit_tokens: int | None = None
+    preemptions: int | None = None
+    evictions: int | None = None
+    prompt_tokens: int | None = None
+    generation_tokens: int | None = None
+    plugin_errors: int | None = None
+    plugin_dropped_records: int | None = None
+    plugin_seconds: float | None = None
+    restarts: int = 0
+
+
+class EngineView(Struct, frozen=True, kw_only=True):
+    """One engine (replica, model, data-parallel rank); `kv` is None when stale, `facts` likewise.
+
+    `hit_ratio`: hits / queries in tokens over the last 60 s; None without queries.
+    `headroom_tokens`: tokens that fit into cached and free blocks.
+    `exhaustion_seconds`: until no block is left at the present trend; None when not filling.
+    """
+
+    replica: str
+    model_name: str
+    engine: str
+    is_up: bool
+    kv: KvRecord | None
+    facts: EngineRecord | None
+    counters: EngineCounters
+    hit_ratio: float | None
+    usage_ratio: float | None
+    usage_window: Window | None
+    contiguity_ratio: float | None
+    extents: int | None
+    kv_fragmentation_ratio: float | None
+    free_queue_contiguity_ratio: float | None
+    headroom_tokens: int | None
+    exhaustion_seconds: float | None
+
+
+class RankView(Struct, frozen=True, kw_only=True):
+    """One worker's allocator. `device` is the NVML index of its GPU, None when NVML lacks it.
+
+    `fragmentation_bytes` = reserved − allocated (the allocator gap), ratio of reserved;
+    `oom_margin_bytes`: DESIGN's margin, can be negative. `alloc_retries`, `ooms` never go back.
+    """
+
+    replica: str
+    model_name: str
+    engine: str
+    rank: int
+    device: int | None
+    torch: TorchRecord
+    fragmentation_bytes: int | None
+    fragmentation_ratio: float | None
+    oom_margin_bytes: int | None
+    alloc_retries: int | None
+    ooms: int | None
+
+
+class View(Struct, frozen=True, kw_only=True):
+    """One moment as every consumer sees it.
+
+    `replay`: name of the recording when this is no live data. `trace_lines`: outcome → lines since
+    start. `capabilities`: NVML call → supported. `duplicate_identities`: processes shown under
+    another name because a live one has theirs. `published_monotonic_s`: for the age of the View.
+    """
+
+    ts_unix_ns: int
+    published_monotonic_s: float
+    interval_s: float
+    replay: str | None
+    devices: tuple[DeviceView, ...]
+    engines: tuple[EngineView, ...]
+    ranks: tuple[RankView, ...]
+    sources: tuple[SourceHealth, ...]
+    trace_lines: dict[str, int]
+    dropped_bytes: int
+    capabilities: dict[str, bool]
+    duplicate_identities: int
+    config_reload_success: bool | None = None
+    config_reload_unix_s: float | None = None

@@ -1,0 +1,1 @@
+"""Read and translate: one module a source; none of them decides, logs steadily or renders."""

@@ -1,0 +1,1 @@
+"""Render a View: metrics, tables, frames. Nothing here computes a figure."""

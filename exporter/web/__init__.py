@@ -1,0 +1,1 @@
+"""The HTTP side: routes over the current View, and the server around them."""
