@@ -13,6 +13,8 @@ BARE_INTERVAL_S = 20.0  # bare lines and log lines vanish after 3 × this = 60 s
 
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 """A whole number of bytes, blocks, tokens or events; 2**53 bytes are 9 PB."""
+UnixNs = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+"""Nanoseconds since 1970-01-01 UTC; far beyond 2**53 today, so no `Count`."""
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]
 Ratio = Annotated[float, Meta(ge=0, le=1)]
 Text = Annotated[str, Meta(max_length=512)]
@@ -158,7 +160,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="t
     """
 
     v: Annotated[int, Meta(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
-    ts_unix_ns: Count
+    ts_unix_ns: UnixNs
     pid: Count | None = None
     replica: Text
     engine: Text
@@ -174,7 +176,7 @@ class EngineRecord(Record, frozen=True, kw_only=True, omit_defaults=True, tag="e
     """
 
     role: Text | None = None
-    start_unix_ns: Count | None = None
+    start_unix_ns: UnixNs | None = None
     vllm_version: Text | None = None
     plugin_version: Text | None = None
     status: PluginStatus | None = None
