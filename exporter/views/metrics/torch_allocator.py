@@ -1,0 +1,107 @@
+"""Families about torch's CUDA allocator in each worker."""
+
+from collections.abc import Iterator
+
+from exporter.records.view import RankView, View
+from exporter.views.metrics.engine import ENGINES
+from exporter.views.metrics.family import LabelValues, Subject
+from exporter.views.metrics.gpu import GPUS, device_label
+from exporter.views.metrics.scope import Scope
+
+
+def _ranks(view: View) -> Iterator[tuple[LabelValues, RankView]]:
+    for rank in view.ranks:
+        device = "" if rank.device is None else device_label(rank.device)
+        engine = (rank.replica, rank.model_name, rank.engine)
+        yield (*engine, str(rank.rank), device, rank.torch.uuid or ""), rank
+
+
+RANKS = Scope((*ENGINES.labels, "rank", *GPUS.labels), _ranks)
+TORCH_RECORDS = RANKS.part(lambda rank: rank.torch)
+
+TORCH_ALLOCATOR = Subject(
+    "torch's allocator",
+    (
+        TORCH_RECORDS.gauge(
+            "vllm_torch_allocated_bytes",
+            "Memory given to tensors. Source: trace, torch memory_stats allocated_bytes.",
+            lambda torch: torch.allocated_bytes,
+        ),
+        TORCH_RECORDS.gauge(
+            "vllm_torch_reserved_bytes",
+            "Memory that the allocator holds from the driver. Source: trace, torch memory_stats "
+            "reserved_bytes.",
+            lambda torch: torch.reserved_bytes,
+        ),
+        TORCH_RECORDS.gauge(
+            "vllm_torch_active_bytes",
+            "Memory in allocator blocks that are in use or wait for a stream. Source: trace, torch "
+            "memory_stats active_bytes.",
+            lambda torch: torch.active_bytes,
+        ),
+        TORCH_RECORDS.gauge(
+            "vllm_torch_inactive_split_bytes",
+            "Gaps in allocator segments that cannot go back to the driver. Source: trace, torch "
+            "memory_stats inactive_split_bytes.",
+            lambda torch: torch.inactive_split_bytes,
+        ),
+        RANKS.gauge(
+            "vllm_torch_fragmentation_bytes",
+            "Allocator gap: reserved − allocated. Large is normal; a finding only with a symptom. "
+            "Source: trace, torch record.",
+            lambda rank: rank.fragmentation_bytes,
+        ),
+        RANKS.gauge(
+            "vllm_torch_fragmentation_ratio",
+            "Allocator gap / reserved. Source: trace, torch record.",
+            lambda rank: rank.fragmentation_ratio,
+        ),
+        RANKS.counter(
+            "vllm_torch_alloc_retries_total",
+            "Allocations that failed, and were tried again after flushing the allocator. Source: "
+            "trace, torch memory_stats num_alloc_retries.",
+            lambda rank: rank.alloc_retries,
+        ),
+        RANKS.counter(
+            "vllm_torch_ooms_total",
+            "Out-of-memory errors that torch raised. Source: trace, torch memory_stats num_ooms.",
+            lambda rank: rank.ooms,
+        ),
+        TORCH_RECORDS.gauge(
+            "vllm_torch_largest_free_block_bytes",
+            "Largest allocator block that is free. Source: trace, torch memory_snapshot.",
+            lambda torch: torch.largest_free_block_bytes,
+        ),
+        RANKS.gauge(
+            "vllm_torch_oom_margin_bytes",
+            "(allocator gap − inactive split) + device free − (allocated peak − allocated now); "
+            "below 0 the peak would not fit again. Source: trace, torch record.",
+            lambda rank: rank.oom_margin_bytes,
+        ),
+        TORCH_RECORDS.gauge(
+            "vllm_torch_weights_bytes",
+            "Memory of the model's weights. Source: trace, torch record.",
+            lambda torch: torch.weights_bytes,
+        ),
+        TORCH_RECORDS.gauge(
+            "vllm_torch_kv_pool_bytes",
+            "Memory of the KV cache tensors. Source: trace, torch record.",
+            lambda torch: torch.kv_pool_bytes,
+        ),
+        TORCH_RECORDS.gauge(
+            "vllm_torch_graph_pool_bytes",
+            "Memory in the pools of CUDA graphs. Source: trace, torch memory_snapshot.",
+            lambda torch: torch.graph_pool_bytes,
+        ),
+        TORCH_RECORDS.gauge(
+            "vllm_torch_device_free_bytes",
+            "Free memory of the device as the worker sees it. Source: trace, torch mem_get_info.",
+            lambda torch: torch.device_free_bytes,
+        ),
+        TORCH_RECORDS.gauge(
+            "vllm_torch_device_total_bytes",
+            "Memory of the device as the worker sees it. Source: trace, torch mem_get_info.",
+            lambda torch: torch.device_total_bytes,
+        ),
+    ),
+)
