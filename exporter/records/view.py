@@ -37,14 +37,14 @@ class DeviceView(Struct, frozen=True, kw_only=True):
 class EngineCounters(Struct, frozen=True, kw_only=True):
     """Cumulative counts that never go back, also over engine restarts; None: never told."""
 
-    query_tokens: int | None = None
-    hit_tokens: int | None = None
-    preemptions: int | None = None
-    evictions: int | None = None
-    prompt_tokens: int | None = None
-    generation_tokens: int | None = None
-    plugin_errors: int | None = None
-    plugin_dropped_records: int | None = None
+    query_tokens: float | None = None
+    hit_tokens: float | None = None
+    preemptions: float | None = None
+    evictions: float | None = None
+    prompt_tokens: float | None = None
+    generation_tokens: float | None = None
+    plugin_errors: float | None = None
+    plugin_dropped_records: float | None = None
     plugin_seconds: float | None = None
     restarts: int = 0
 
@@ -91,8 +91,8 @@ class RankView(Struct, frozen=True, kw_only=True):
     fragmentation_bytes: int | None
     fragmentation_ratio: float | None
     oom_margin_bytes: int | None
-    alloc_retries: int | None
-    ooms: int | None
+    alloc_retries: float | None
+    ooms: float | None
 
 
 class View(Struct, frozen=True, kw_only=True):

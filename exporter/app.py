@@ -1,0 +1,107 @@
+"""Wires sources, runner and pipeline, and says in which order they start and stop."""
+
+import logging
+import threading
+from pathlib import Path
+
+from exporter.clock import Clock, ManualClock, SystemClock
+from exporter.pipeline import Pipeline
+from exporter.records.source import Source
+from exporter.runner import Runner
+from exporter.settings import Settings
+from exporter.sources.nvml import NvmlSource
+from exporter.sources.recording import Recording
+from exporter.sources.replay import ReplaySource
+from exporter.sources.trace import TraceSource
+
+TRACE_INTERVAL_S = 0.25
+STOP_TIMEOUT_S = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class App:
+    """The running program without its HTTP side; `start` once, then `stop` once."""
+
+    def __init__(self, clock: Clock, pipeline: Pipeline, runner: Runner) -> None:
+        self.clock = clock
+        self.pipeline = pipeline
+        self._runner = runner
+        self._stop = threading.Event()
+        self._ticking = threading.Thread(
+            target=pipeline.run, args=(self._stop,), name="pipeline", daemon=True
+        )
+
+    def start(self) -> None:
+        """Start ticking, then reading."""
+        self._ticking.start()
+        self._runner.start(self.pipeline.offer)
+
+    def stop(self) -> None:
+        """Stop reading, then ticking; gives up after a second on a read that hangs."""
+        for name in self._runner.stop(STOP_TIMEOUT_S):
+            log.warning("%s hangs in a read; leaving it behind", name)
+        self._stop.set()
+        self.pipeline.wake()
+        self._ticking.join(STOP_TIMEOUT_S)
+
+
+class FrozenApp:
+    """A recording's first seconds, fed at once; afterwards nothing moves, not even the clock."""
+
+    def __init__(self, recording: Recording, freeze_at_s: float) -> None:
+        self.clock = ManualClock(SystemClock().unix_ns())
+        self.pipeline = Pipeline(
+            self.clock, recording.header.interval_s, replay=recording.header.name
+        )
+        self._recording = recording
+        self._freeze_at_s = freeze_at_s
+
+    def start(self) -> None:
+        """Feed every reading at its own time."""
+        elapsed_s = 0.0
+        for event in self._recording.events_until(self._freeze_at_s, self.clock.unix_ns()):
+            if event.at_s > elapsed_s:
+                self.pipeline.tick()
+                self.clock.advance(event.at_s - elapsed_s)
+                elapsed_s = event.at_s
+            self.pipeline.offer(event.reading)
+        self.pipeline.tick()
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+
+def build(settings: Settings) -> App | FrozenApp:
+    """The app that the settings ask for; nothing is read yet but a recording.
+
+    Raises: RecordingError: the recording cannot be used.
+    """
+    if settings.replay is None:
+        return _live(settings)
+    recording = Recording.load(Path(settings.replay))
+    if settings.replay_freeze_at_s is not None:
+        return FrozenApp(recording, settings.replay_freeze_at_s)
+    clock = SystemClock()
+    runner = Runner([ReplaySource(recording, clock)], clock)
+    pipeline = Pipeline(
+        clock, recording.header.interval_s, replay=recording.header.name, health=runner.health
+    )
+    return App(clock, pipeline, runner)
+
+
+def _live(settings: Settings) -> App:
+    clock = SystemClock()
+    sources: list[Source] = []
+    if settings.nvml_enabled:
+        sources.append(NvmlSource(settings.nvml_interval_s, clock))
+    if settings.trace_paths:
+        sources.append(TraceSource(settings.trace_paths, TRACE_INTERVAL_S, clock))
+    else:
+        log.warning(
+            "no --trace.path: only GPU figures are served; to see KV cache and page tables,"
+            " give the directory that the vLLM plugin writes to (its VLLM_MEMORY_TRACE_DIR)"
+        )
+    runner = Runner(sources, clock)
+    pipeline = Pipeline(clock, settings.nvml_interval_s, health=runner.health)
+    return App(clock, pipeline, runner)

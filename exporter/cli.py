@@ -1,0 +1,175 @@
+"""Arguments → a command. The only place that exits, and that turns an error into a line."""
+
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from exporter import __version__
+from exporter.errors import ConfigError, ExporterError
+from exporter.log_format import configure
+from exporter.recordings import bundled_path
+from exporter.settings import KEYS, Settings, load
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_KEYS = {key.replace(".", "_").replace("-", "_"): key for key in KEYS}
+"""click's name of a flag → its key."""
+
+PROGRAM = "vllm-memory-exporter"
+
+SOURCE_OPTIONS = (
+    click.option(
+        "--config.file",
+        "config_file",
+        metavar="FILE",
+        help="YAML with the same settings, one section per prefix; flags win.",
+    ),
+    click.option(
+        "--nvml.interval",
+        "nvml_interval",
+        metavar="DURATION",
+        help="How often to sample the GPUs, 100ms to 60s.  [default: 500ms]",
+    ),
+    click.option("--no-nvml", is_flag=True, help="Do not ask the driver: trace only."),
+    click.option(
+        "--trace.path",
+        "trace_path",
+        multiple=True,
+        metavar="PATH",
+        help="Trace file, directory or glob to follow; may be repeated.",
+    ),
+    click.option(
+        "--replay",
+        metavar="FILE",
+        help="Play a recording instead of reading this machine.",
+    ),
+    click.option(
+        "--replay.freeze-at",
+        "replay_freeze_at",
+        metavar="SECONDS",
+        help="Feed the recording's first SECONDS at once, then stand still.",
+    ),
+    click.option(
+        "--log.level",
+        "log_level",
+        metavar="LEVEL",
+        help="debug, info, warning or error.  [default: info]",
+    ),
+    click.option(
+        "--log.format",
+        "log_format",
+        metavar="FORMAT",
+        help="logfmt or json.  [default: logfmt]",
+    ),
+)
+
+WEB_OPTIONS = (
+    click.option(
+        "--web.listen-address",
+        "web_listen_address",
+        metavar="ADDRESS",
+        help="Where to listen.  [default: :10411]",
+    ),
+    click.option(
+        "--web.telemetry-path",
+        "web_telemetry_path",
+        metavar="PATH",
+        help="Where Prometheus scrapes.  [default: /metrics]",
+    ),
+)
+
+
+def _with(options: tuple[Callable[[Command], Command], ...]) -> Callable[[Command], Command]:
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+@click.group(
+    epilog="Without a command, serve runs: `vllm-memory-exporter --trace.path /trace`.",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name=PROGRAM)
+def cli() -> None:
+    """Say why a vLLM server's GPU memory is full, who owns it, and what to change.
+
+    \b
+    Try it without a GPU:   vllm-memory-exporter demo
+    Beside an engine:       vllm-memory-exporter serve --trace.path /var/run/vllm-trace
+    Keep what happened:     vllm-memory-exporter record --output incident.jsonl --for 60s
+    """
+
+
+@cli.command()
+@_with(SOURCE_OPTIONS)
+@_with(WEB_OPTIONS)
+def serve(**flags: object) -> None:
+    """Run the daemon: sample GPUs, follow traces, serve /metrics."""
+    from exporter.commands import serve as command
+
+    command.run(_settings(flags))
+
+
+@cli.command()
+@_with(SOURCE_OPTIONS)
+@_with(WEB_OPTIONS)
+def demo(**flags: object) -> None:
+    """Run the daemon on the bundled recording of four H200s; no GPU needed."""
+    from exporter.commands import serve as command
+
+    command.run(_settings(flags, is_demo=True))
+
+
+@cli.command()
+@_with(SOURCE_OPTIONS)
+@click.option("--output", required=True, metavar="FILE", help="Recording to write; must be new.")
+@click.option(
+    "--for", "duration", metavar="DURATION", help="Stop after this long; otherwise at Ctrl-C."
+)
+def record(output: str, duration: str | None, **flags: object) -> None:
+    """Write what the sources see to a recording that serve --replay plays."""
+    from exporter.commands import record as command
+
+    command.run(_settings(flags), output, duration)
+
+
+def _settings(flags: dict[str, Any], *, is_demo: bool = False) -> Settings:
+    """Settings in force; click's names are the settings' keys with `_` for `.` and `-`."""
+    config_file = flags.pop("config_file")
+    raw = {_KEYS[name]: value for name, value in flags.items() if name in _KEYS}
+    given = {key: value for key, value in raw.items() if value not in (None, ())}
+    if flags["no_nvml"]:
+        given["nvml.enabled"] = False
+    base = Settings(replay=str(bundled_path())) if is_demo else Settings()
+    settings = load(config_file, given, base)
+    configure(settings.log_level, settings.log_format)
+    return settings
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the program; exit codes: 0 fine, 1 failed, 2 a mistake in the settings."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments or (arguments[0].startswith("-") and not _is_about_the_program(arguments[0])):
+        arguments = ["serve", *arguments]
+    try:
+        cli(arguments, prog_name=PROGRAM)
+    except ConfigError as exc:
+        _say(exc)
+        sys.exit(2)
+    except ExporterError as exc:
+        _say(exc)
+        sys.exit(1)
+
+
+def _is_about_the_program(argument: str) -> bool:
+    return argument in ("-h", "--help", "--version")
+
+
+def _say(error: ExporterError) -> None:
+    for line in str(error).splitlines():
+        click.echo(f"{PROGRAM}: {line}", err=True)

@@ -1,0 +1,80 @@
+"""Which process a record's name belongs to, when several processes write under the same one."""
+
+from dataclasses import dataclass, field
+
+from exporter.records.trace import EngineRecord, TorchRecord, TraceRecord
+
+LIVE_INTERVALS = 3.0
+"""A process is live until its newest record is this many of its shortest intervals old."""
+
+FORGET_S = 600.0
+
+Slot = tuple[str, int]
+"""(role or record type, rank): what at most one live process of an engine may fill."""
+
+
+@dataclass(slots=True)
+class _Process:
+    last_seen_s: float
+    interval_s: float
+    names: dict[Slot, str] = field(default_factory=dict)
+
+    def is_live(self, at_s: float) -> bool:
+        return at_s - self.last_seen_s <= LIVE_INTERVALS * self.interval_s
+
+
+class Identities:
+    """Hands out the replica name under which a process's records are shown.
+
+    The first live process of a slot keeps the plain name for as long as it lives; another live one
+    is shown as ``NAME#PID`` for as long as it lives. A dead process's name is free again. Records
+    must come in the order of their time.
+    """
+
+    def __init__(self) -> None:
+        self._engines: dict[tuple[str, str], dict[int | None, _Process]] = {}
+
+    def replica_of(self, record: TraceRecord, seen_s: float) -> str:
+        """Name to show the record under; `seen_s` is its time on the monotonic clock."""
+        processes = self._engines.setdefault((record.replica, record.engine), {})
+        process = processes.get(record.pid)
+        if process is None or not process.is_live(seen_s):
+            process = processes[record.pid] = _Process(seen_s, record.interval_s)
+        process.last_seen_s = max(process.last_seen_s, seen_s)
+        process.interval_s = min(process.interval_s, record.interval_s)
+        slot = _slot(record)
+        name = process.names.get(slot)
+        if name is None:
+            is_taken = any(
+                other.is_live(seen_s) and other.names.get(slot) == record.replica
+                for other in processes.values()
+                if other is not process
+            )
+            name = f"{record.replica}#{record.pid}" if is_taken else record.replica
+            process.names[slot] = name
+        return name
+
+    def duplicates(self, now_s: float) -> int:
+        """How many live processes are shown under another name than their own."""
+        return sum(
+            process.is_live(now_s) and any(name != replica for name in process.names.values())
+            for (replica, _engine), processes in self._engines.items()
+            for process in processes.values()
+        )
+
+    def forget(self, now_s: float) -> None:
+        """Drop processes that have been silent for ten minutes."""
+        for key, processes in list(self._engines.items()):
+            for pid, process in list(processes.items()):
+                if now_s - process.last_seen_s > FORGET_S and not process.is_live(now_s):
+                    del processes[pid]
+            if not processes:
+                del self._engines[key]
+
+
+def _slot(record: TraceRecord) -> Slot:
+    if isinstance(record, TorchRecord):
+        return "torch", record.rank
+    if isinstance(record, EngineRecord):
+        return f"engine {record.role or ''}", 0
+    return "kv", 0

@@ -1,0 +1,159 @@
+"""The tick: newest readings → histories and analysis → ONE immutable View, swapped atomically."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from exporter.clock import Clock
+from exporter.pipeline.device_state import DeviceState
+from exporter.pipeline.trace_state import TraceState
+from exporter.records.device import DeviceReading
+from exporter.records.source import Reading, SourceHealth
+from exporter.records.trace import TraceReading
+from exporter.records.view import DeviceView, View
+
+INBOX_READINGS = 4096
+SLACK_INTERVALS = 1.5  # without a device reading for this long, tick anyway
+
+Subscriber = Callable[[View, tuple[Reading, ...]], None]
+
+
+class Pipeline:
+    """Takes readings from any thread; one thread (or a frozen replay) calls `tick`.
+
+    Args:
+        clock: where "now" comes from.
+        interval_s: how often device readings are expected.
+        replay: name of the recording, when this is no live data.
+        health: asked at each tick for the sources' health.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        interval_s: float,
+        *,
+        replay: str | None = None,
+        health: Callable[[], tuple[SourceHealth, ...]] = tuple,
+    ) -> None:
+        self._clock = clock
+        self.interval_s = interval_s
+        self._replay = replay
+        self._health = health
+        self._inbox: deque[Reading] = deque(maxlen=INBOX_READINGS)
+        self._wake = threading.Event()
+        self._subscribers: list[Subscriber] = []
+        self._devices: dict[str, DeviceState] = {}
+        self._device_order: tuple[str, ...] = ()
+        self._trace = TraceState()
+        self._trace_lines: dict[str, int] = {}
+        self._dropped_bytes = 0
+        self._capabilities: dict[str, bool] = {}
+        self._view: View | None = None
+
+    @property
+    def view(self) -> View | None:
+        """The newest View; None before the first tick."""
+        return self._view
+
+    def view_age_s(self) -> float:
+        """Seconds since the newest View was published; infinite before the first."""
+        if self._view is None:
+            return float("inf")
+        return self._clock.monotonic() - self._view.published_monotonic_s
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        """Call `subscriber` with each new View and the readings in it; returns how to stop it.
+
+        It runs on the ticking thread: it must be quick and must not raise.
+        """
+        self._subscribers.append(subscriber)
+        return lambda: self._subscribers.remove(subscriber)
+
+    def offer(self, reading: Reading) -> None:
+        """Hand in a reading; a device reading makes the next tick happen at once."""
+        self._inbox.append(reading)
+        if isinstance(reading, DeviceReading):
+            self._wake.set()
+
+    def run(self, stop: threading.Event) -> None:
+        """Tick until `stop` is set: after each device reading, or when none comes."""
+        while not stop.is_set():
+            self._wake.wait(self.interval_s * SLACK_INTERVALS)
+            self._wake.clear()
+            self.tick()
+
+    def wake(self) -> None:
+        """Make `run` look at its stop event now."""
+        self._wake.set()
+
+    def tick(self) -> View:
+        """Take in everything offered so far and publish the View of this moment."""
+        now_s, now_unix_ns = self._clock.monotonic(), self._clock.unix_ns()
+        readings = self._take_inbox()
+        for reading in readings:
+            if isinstance(reading, TraceReading):
+                self._trace.observe(reading.records, now_s, now_unix_ns)
+                self._trace_lines = reading.lines
+                self._dropped_bytes = reading.dropped_bytes
+        self._trace.refresh(now_s)
+        usage_by_uuid = self._trace.usage_by_uuid(now_s)
+        for reading in readings:
+            if isinstance(reading, DeviceReading):
+                self._observe_devices(reading, now_s, now_unix_ns, usage_by_uuid)
+        view = self._compose(now_s, now_unix_ns, usage_by_uuid)
+        self._view = view
+        for subscriber in tuple(self._subscribers):
+            subscriber(view, readings)
+        return view
+
+    def _take_inbox(self) -> tuple[Reading, ...]:
+        return tuple(self._inbox.popleft() for _ in range(len(self._inbox)))
+
+    def _observe_devices(
+        self,
+        reading: DeviceReading,
+        now_s: float,
+        now_unix_ns: int,
+        usage_by_uuid: dict[str, tuple[float, float]],
+    ) -> None:
+        at_s = now_s - max(0, now_unix_ns - reading.ts_unix_ns) / 1e9
+        capacity = int(60 / reading.interval_s) + 2
+        for device in reading.devices:
+            uuid = device.facts.uuid
+            if uuid not in self._devices:
+                self._devices[uuid] = DeviceState(capacity)
+            self._devices[uuid].observe(device, at_s, reading.interval_s)
+            peak = usage_by_uuid.get(uuid)
+            self._devices[uuid].observe_effective(at_s, peak[1] if peak else None)
+        self._device_order = tuple(device.facts.uuid for device in reading.devices)
+        if reading.capabilities is not None:
+            self._capabilities = reading.capabilities
+
+    def _compose(
+        self, now_s: float, now_unix_ns: int, usage_by_uuid: dict[str, tuple[float, float]]
+    ) -> View:
+        devices = tuple(
+            self._device_view(uuid, now_s, usage_by_uuid) for uuid in self._device_order
+        )
+        index_by_uuid = {device.facts.uuid: device.facts.index for device in devices}
+        return View(
+            ts_unix_ns=now_unix_ns,
+            published_monotonic_s=now_s,
+            interval_s=self.interval_s,
+            replay=self._replay,
+            devices=devices,
+            engines=self._trace.engine_views(now_s),
+            ranks=self._trace.rank_views(now_s, index_by_uuid),
+            sources=self._health(),
+            trace_lines=self._trace_lines,
+            dropped_bytes=self._dropped_bytes,
+            capabilities=self._capabilities,
+            duplicate_identities=self._trace.duplicates(now_s),
+        )
+
+    def _device_view(
+        self, uuid: str, now_s: float, usage_by_uuid: dict[str, tuple[float, float]]
+    ) -> DeviceView:
+        usage = usage_by_uuid.get(uuid)
+        return self._devices[uuid].view(now_s, usage[0] if usage else None)

@@ -1,0 +1,47 @@
+"""One worker between ticks: its newest allocator record and its counters."""
+
+from exporter.analysis import fragmentation
+from exporter.history.counter import ResetSafeCounter
+from exporter.history.latest import Latest
+from exporter.records.trace import TorchRecord
+from exporter.records.view import RankView
+
+
+class RankState:
+    """Remembers one worker (replica, engine, rank); `seen_s` is monotonic seconds."""
+
+    def __init__(self, replica: str, engine: str, rank: int) -> None:
+        self.replica = replica
+        self.engine = engine
+        self.rank = rank
+        self.model_name = ""
+        self._torch: Latest[TorchRecord] | None = None
+        self._alloc_retries = ResetSafeCounter()
+        self._ooms = ResetSafeCounter()
+
+    def observe(self, record: TorchRecord, seen_s: float) -> None:
+        """Take one allocator record."""
+        self._torch = Latest(record, seen_s)
+        self.model_name = record.model_name or self.model_name
+        self._alloc_retries.update(record.alloc_retries, record.pid)
+        self._ooms.update(record.ooms, record.pid)
+
+    def fresh(self, now_s: float) -> TorchRecord | None:
+        """The newest record, or None when it is too old to be shown."""
+        return self._torch.fresh(now_s) if self._torch else None
+
+    def view(self, torch: TorchRecord, device: int | None, engine_model_name: str) -> RankView:
+        """This worker with its fresh record, on the GPU of that NVML index (None: not listed)."""
+        return RankView(
+            replica=self.replica,
+            model_name=self.model_name or engine_model_name,
+            engine=self.engine,
+            rank=self.rank,
+            device=device,
+            torch=torch,
+            fragmentation_bytes=fragmentation.allocator_gap_bytes(torch),
+            fragmentation_ratio=fragmentation.allocator_gap_ratio(torch),
+            oom_margin_bytes=fragmentation.oom_margin_bytes(torch),
+            alloc_retries=self._alloc_retries.total,
+            ooms=self._ooms.total,
+        )

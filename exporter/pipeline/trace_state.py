@@ -1,0 +1,96 @@
+"""All engines and workers between ticks: who wrote which record, and which are still alive."""
+
+import msgspec
+
+from exporter.history.identities import Identities
+from exporter.pipeline.engine_state import EngineState
+from exporter.pipeline.rank_state import RankState
+from exporter.records.trace import EngineRecord, KvRecord, TorchRecord, TraceRecord
+from exporter.records.view import EngineView, RankView
+
+UUID_PREFIXES = ("GPU-", "MIG-")
+
+
+class TraceState:
+    """Sorts trace records into engines and workers; asked for their views at each tick."""
+
+    def __init__(self) -> None:
+        self._identities = Identities()
+        self._engines: dict[tuple[str, str], EngineState] = {}
+        self._ranks: dict[tuple[str, str, int], RankState] = {}
+
+    def observe(self, records: tuple[TraceRecord, ...], now_s: float, now_unix_ns: int) -> None:
+        """Take the records of one pass over the trace, in the order of their time.
+
+        A time in the future counts as now: clocks may be set while we run.
+        """
+        for record in sorted(records, key=lambda record: record.ts_unix_ns):
+            seen_s = now_s - max(0, now_unix_ns - record.ts_unix_ns) / 1e9
+            replica = self._identities.replica_of(record, seen_s)
+            if isinstance(record, TorchRecord):
+                self._rank(replica, record).observe(_with_uuid_prefix(record), seen_s)
+            elif isinstance(record, KvRecord):
+                self._engine(replica, record.engine).observe_kv(record, seen_s)
+            elif isinstance(record, EngineRecord):
+                self._engine(replica, record.engine).observe_facts(record, seen_s)
+
+    def refresh(self, now_s: float) -> None:
+        """Settle what is still true at `now_s` and forget what has long been silent."""
+        for engine in self._engines.values():
+            engine.refresh(now_s)
+        self._engines = {
+            key: engine for key, engine in self._engines.items() if not engine.is_forgotten(now_s)
+        }
+        self._ranks = {key: rank for key, rank in self._ranks.items() if rank.fresh(now_s)}
+        self._identities.forget(now_s)
+
+    def duplicates(self, now_s: float) -> int:
+        """Live processes shown under another name because a live one has theirs."""
+        return self._identities.duplicates(now_s)
+
+    def usage_by_uuid(self, now_s: float) -> dict[str, tuple[float, float]]:
+        """Per GPU uuid: highest KV usage and highest peak of the engines with memory on it."""
+        usage: dict[str, tuple[float, float]] = {}
+        for (replica, engine_name, _rank), rank in self._ranks.items():
+            engine = self._engines.get((replica, engine_name))
+            torch = rank.fresh(now_s)
+            if not engine or not torch or not torch.uuid or engine.usage_ratio is None:
+                continue
+            now, peak = usage.get(torch.uuid, (0.0, 0.0))
+            engine_peak = engine.usage_peak_ratio or 0.0
+            usage[torch.uuid] = (max(now, engine.usage_ratio), max(peak, engine_peak))
+        return usage
+
+    def engine_views(self, now_s: float) -> tuple[EngineView, ...]:
+        """Engines by name."""
+        return tuple(self._engines[key].view(now_s) for key in sorted(self._engines))
+
+    def rank_views(self, now_s: float, index_by_uuid: dict[str, int]) -> tuple[RankView, ...]:
+        """Workers by name and rank, joined to GPUs on uuid alone."""
+        views = []
+        for (replica, engine_name, _rank), rank in sorted(self._ranks.items()):
+            torch = rank.fresh(now_s)
+            if torch is not None:
+                engine = self._engines.get((replica, engine_name))
+                index = index_by_uuid.get(torch.uuid or "")
+                views.append(rank.view(torch, index, engine.model_name if engine else ""))
+        return tuple(views)
+
+    def _engine(self, replica: str, engine: str) -> EngineState:
+        key = (replica, engine)
+        if key not in self._engines:
+            self._engines[key] = EngineState(replica, engine)
+        return self._engines[key]
+
+    def _rank(self, replica: str, record: TorchRecord) -> RankState:
+        key = (replica, record.engine, record.rank)
+        if key not in self._ranks:
+            self._ranks[key] = RankState(*key)
+        return self._ranks[key]
+
+
+def _with_uuid_prefix(record: TorchRecord) -> TorchRecord:
+    """torch tells a uuid without NVML's prefix in some versions."""
+    if record.uuid and not record.uuid.startswith(UUID_PREFIXES):
+        return msgspec.structs.replace(record, uuid=f"GPU-{record.uuid}")
+    return record
