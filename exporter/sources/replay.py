@@ -1,0 +1,57 @@
+"""Plays a recording at its own pace, over and over; knows nothing of what the readings mean.
+
+Whatever a reading says about processes comes from the recording alone: a recorded pid means nothing
+on this machine and is never looked up here.
+"""
+
+from collections.abc import Mapping
+from itertools import count
+
+from exporter.clock import Clock
+from exporter.records.source import Reading
+from exporter.sources.recording import Recording
+
+POLL_INTERVAL_S = 0.05
+HELD_UP_AFTER_S = 2.0
+"""A play further behind than this (a suspended machine, a clock set) goes on from where it was."""
+
+
+class ReplaySource:
+    """A `Source` whose readings become due one after the other.
+
+    `drains`: several readings can be due at once (the trace records and the device reading of one
+    tick), so whoever reads goes on without waiting until `read` returns None. A reading comes at
+    most `interval_s` after it is due and carries the time at which it was due.
+    """
+
+    name = "replay"
+    interval_s = POLL_INTERVAL_S
+    drains = True
+
+    def __init__(self, recording: Recording, clock: Clock) -> None:
+        self.errors: Mapping[str, int] = {}
+        self._recording = recording
+        self._clock = clock
+        self._start_s = clock.monotonic()
+        self._start_unix_ns = clock.unix_ns()
+        self._slip_ns = 0
+        self._order = ((lap, event) for lap in count() for event in recording.events)
+        self._next = next(self._order)
+
+    def read(self) -> Reading | None:
+        """The next reading that is due, re-based to the present; None when none is due yet."""
+        lap, event = self._next
+        offset_s = lap * self._recording.duration_s + event.at_s
+        now_s = self._clock.monotonic()
+        if now_s < self._start_s + offset_s:
+            return None
+        due_unix_ns = self._start_unix_ns + self._slip_ns + round(offset_s * 1e9)
+        behind_ns = self._clock.unix_ns() - due_unix_ns
+        if abs(behind_ns) > HELD_UP_AFTER_S * 1e9:
+            self._slip_ns += behind_ns
+            self._start_s = now_s - offset_s
+        self._next = next(self._order)
+        return self._recording.played(event, lap, self._start_unix_ns, self._slip_ns)
+
+    def close(self) -> None:
+        """Nothing is held open: the recording is in memory."""
