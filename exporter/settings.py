@@ -1,7 +1,7 @@
 """Settings: defaults, overlaid by a YAML file, overlaid by flags. Reads the file, nothing else.
 
-One table says for each setting its key (in the file and, with ``--``, as a flag), what is allowed
-and how to read it; a mistake becomes one line naming where it stands, its value and what is allowed.
+One table says for each setting its key (in the file and, with ``--``, as a flag), how to read it
+and what is allowed; a mistake becomes one line naming where it stands, its value and what may stand.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -42,8 +42,8 @@ def oom_margin_bytes(torch: TorchRecord) -> int | None:
 
 
 def kv_fragmentation(slots: Slots) -> float | None:
-    """1 − used / allocated token slots of the requests' tables, 0 to 1; None without slots."""
-    return 1 - slots.used / slots.allocated if slots.allocated else None
+    """Unused / allocated token slots of the requests' tables, 0 to 1; None without slots."""
+    return (slots.allocated - slots.used) / slots.allocated if slots.allocated else None
 
 
 def contiguity(page_table: PageTable) -> float | None:

@@ -1,6 +1,7 @@
 """The samples of the last 60 s, exactly, in fixed memory."""
 
 from array import array
+from collections.abc import Sequence
 
 from exporter.records.view import Window
 
@@ -40,7 +41,7 @@ class SlidingWindow:
         self._forget(now_s)
         return self._values[-1] - self._values[0] if len(self._values) > 1 else None
 
-    def samples(self, now_s: float) -> tuple[array[float], array[float]]:
+    def samples(self, now_s: float) -> tuple[Sequence[float], Sequence[float]]:
         """Times and values within the span, oldest first; to be read at once, not kept."""
         self._forget(now_s)
         return self._times_s, self._values

@@ -7,13 +7,13 @@ import msgspec
 
 from exporter.analysis import fragmentation, pressure
 from exporter.history.counter import ResetSafeCounter
+from exporter.history.identities import FORGET_S
 from exporter.history.latest import Latest
 from exporter.history.sliding_window import SlidingWindow
 from exporter.records.trace import EngineRecord, KvRecord
 from exporter.records.view import EngineCounters, EngineView, Window
 
 WINDOW_CAPACITY = 1200
-FORGET_S = 600.0
 SEVERITY = {None: 0, "active": 0, "degraded": 1, "unsupported": 2}
 KV_COUNTED = (
     "query_tokens",

@@ -2,6 +2,7 @@
 
 from exporter.analysis import fragmentation
 from exporter.history.counter import ResetSafeCounter
+from exporter.history.identities import FORGET_S
 from exporter.history.latest import Latest
 from exporter.records.trace import TorchRecord
 from exporter.records.view import RankView
@@ -25,6 +26,10 @@ class RankState:
         self.model_name = record.model_name or self.model_name
         self._alloc_retries.update(record.alloc_retries, record.pid)
         self._ooms.update(record.ooms, record.pid)
+
+    def is_forgotten(self, now_s: float) -> bool:
+        """Whether it has been silent for so long that its counters are no longer worth keeping."""
+        return self._torch is None or now_s - self._torch.seen_s > FORGET_S
 
     def fresh(self, now_s: float) -> TorchRecord | None:
         """The newest record, or None when it is too old to be shown."""

@@ -41,7 +41,9 @@ class TraceState:
         self._engines = {
             key: engine for key, engine in self._engines.items() if not engine.is_forgotten(now_s)
         }
-        self._ranks = {key: rank for key, rank in self._ranks.items() if rank.fresh(now_s)}
+        self._ranks = {
+            key: rank for key, rank in self._ranks.items() if not rank.is_forgotten(now_s)
+        }
         self._identities.forget(now_s)
 
     def duplicates(self, now_s: float) -> int:
