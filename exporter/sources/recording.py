@@ -33,7 +33,8 @@ class Event(Struct, frozen=True):
 class Recording:
     """A header and the events of one lap, in order.
 
-    Trace records are played with the device reading that follows them in the file, just before it.
+    Trace records are played with the device reading that follows them in the file, just before it;
+    a device reading whose time lies before its predecessor's (a clock was set) right after that.
     `duration_s` is the length of a lap: until the last event, and one interval more, so that the
     step from the end to the start is as long as any other.
     """
@@ -126,7 +127,8 @@ def _line(path: Path, number: int, raw: bytes) -> RecordingLine:
 
 
 def _events(path: Path, lines: Iterable[RecordingLine]) -> Iterator[Event]:
-    begin_ns = previous_ns = None
+    begin_ns: int | None = None
+    at_s = 0.0
     records: list[TraceRecord] = []
     for number, line in enumerate(lines, start=2):
         if isinstance(line, RecordingHeader):
@@ -134,12 +136,9 @@ def _events(path: Path, lines: Iterable[RecordingLine]) -> Iterator[Event]:
         if not isinstance(line, DeviceReading):
             records.append(line)
             continue
-        if begin_ns is None or previous_ns is None:
-            begin_ns = previous_ns = line.ts_unix_ns
-        if line.ts_unix_ns < previous_ns:
-            raise RecordingError(f"{path}: line {number}: older than the device reading before it")
-        previous_ns = line.ts_unix_ns
-        at_s = (line.ts_unix_ns - begin_ns) / 1e9
+        if begin_ns is None:
+            begin_ns = line.ts_unix_ns
+        at_s = max(at_s, (line.ts_unix_ns - begin_ns) / 1e9)
         if records:
             trace = TraceReading(records=tuple(records), lines={}, dropped_bytes=0, files=0)
             yield Event(at_s, trace)

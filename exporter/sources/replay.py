@@ -11,7 +11,8 @@ from exporter.clock import Clock
 from exporter.records.source import Reading
 from exporter.sources.recording import Recording
 
-POLL_INTERVAL_S = 0.05
+LONGEST_POLL_S = 0.05
+POLLS_PER_INTERVAL = 10
 HELD_UP_AFTER_S = 2.0
 """A play further behind than this (a suspended machine, a clock set) goes on from where it was."""
 
@@ -25,10 +26,10 @@ class ReplaySource:
     """
 
     name = "replay"
-    interval_s = POLL_INTERVAL_S
     drains = True
 
     def __init__(self, recording: Recording, clock: Clock) -> None:
+        self.interval_s = min(LONGEST_POLL_S, recording.header.interval_s / POLLS_PER_INTERVAL)
         self.errors: Mapping[str, int] = {}
         self._recording = recording
         self._clock = clock
