@@ -1,0 +1,178 @@
+"""The trace source: follows all trace files and hands over their records; it judges no record."""
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from exporter.clock import Clock
+from exporter.errors import SourceUnavailable
+from exporter.records.trace import TraceReading, TraceRecord
+from exporter.sources.line_tail import FileUnreadable, LineTail
+from exporter.sources.lines import Losses
+from exporter.sources.trace_files import TraceFiles, find_trace_files
+from exporter.sources.trace_lines import OUTCOMES, LineOrigin, ParsedLines, parse_lines
+
+logger = logging.getLogger(__name__)
+
+RESCAN_INTERVAL_S = 1.0
+_Counts = tuple[dict[str, int], int, int]
+
+_FIXES = {
+    "permission_denied": "let this user read it",
+    "not_a_regular_file": "name trace files, directories of them, or a glob pattern",
+    "too_many_open_files": "raise the limit of open files (ulimit -n)",
+}
+
+
+class TraceSource:
+    """Reads the trace that vLLM's plugin writes, and bare page-table lines in logs.
+
+    `errors` counts, by reason, reads of files that failed while others went on, files beyond the
+    limit at each look (``too_many_files``), and void groups (``invalid_`` and the field's name).
+
+    Args:
+        paths: files, directories and glob patterns; looked at again every second, so nothing need
+            exist yet. Of files found at the first look only the last 64 KiB are read.
+        interval_s: how often the runner is to read.
+        clock: for the arrival time of bare lines and for when to look again.
+    """
+
+    name = "trace"
+
+    def __init__(self, paths: Sequence[str], interval_s: float, clock: Clock) -> None:
+        self.interval_s = interval_s
+        self.errors: Counter[str] = Counter()
+        self._paths = tuple(paths)
+        self._clock = clock
+        self._losses = Losses()
+        self._outcomes: Counter[str] = Counter(dict.fromkeys(OUTCOMES, 0))
+        self._files: dict[str, _TraceFile] = {}
+        self._found = TraceFiles([], frozenset(), [])
+        self._rescan_at_s: float | None = None
+        self._counts_told: _Counts | None = None
+
+    def read(self) -> TraceReading | None:
+        """What is new in all files; None when no line came and nothing else changed.
+
+        Raises: SourceUnavailable: there is no file, or not one that can be read.
+        """
+        failures = self._rescan_if_due()
+        records: list[TraceRecord] = []
+        failed_files = 0
+        for file in self._files.values():
+            try:
+                records += self._read_file(file)
+            except FileUnreadable as exc:
+                file.note_problem(exc)
+                failures.append(exc)
+                failed_files += 1
+        if failed_files == len(self._files):
+            self._counts_told = None
+            raise self._unavailable(failures or self._found.failures)
+        self.errors.update(failure.reason for failure in failures)
+        return self._reading(records)
+
+    def close(self) -> None:
+        """Let go of all files."""
+        for file in self._files.values():
+            file.tail.close()
+        self._files.clear()
+
+    def _read_file(self, file: "_TraceFile") -> list[TraceRecord]:
+        new = file.tail.poll()
+        file.note_readable()
+        if not new.lines:
+            return []
+        now_unix_ns = self._clock.unix_ns()
+        written_unix_ns = now_unix_ns if new.written_unix_ns is None else new.written_unix_ns
+        ts_unix_ns = max(0, min(written_unix_ns, now_unix_ns))
+        parsed = parse_lines(new.lines, LineOrigin(file.replica, ts_unix_ns))
+        self._outcomes.update(parsed.outcomes)
+        for field, count in parsed.void_fields.items():
+            self.errors[f"invalid_{field}"] += count
+        file.note_lines(parsed)
+        return parsed.records
+
+    def _reading(self, records: list[TraceRecord]) -> TraceReading | None:
+        lines = {
+            **self._outcomes,
+            "oversized": self._losses.oversized_lines,
+            "invalid_utf8": self._losses.invalid_utf8_lines,
+        }
+        dropped_bytes = self._losses.dropped_bytes
+        files = sum(file.tail.is_open for file in self._files.values())
+        counts = (lines, dropped_bytes, files)
+        if not records and counts == self._counts_told:
+            return None
+        self._counts_told = counts
+        return TraceReading(
+            records=tuple(records), lines=lines, dropped_bytes=dropped_bytes, files=files
+        )
+
+    def _rescan_if_due(self) -> list[FileUnreadable]:
+        """Look at the paths again once a second; returns the directories that failed just now."""
+        now_s = self._clock.monotonic()
+        if self._rescan_at_s is not None and now_s < self._rescan_at_s:
+            return []
+        was_passed_over = self._found.passed_over
+        is_first = self._rescan_at_s is None
+        self._rescan_at_s = now_s + RESCAN_INTERVAL_S
+        self._found = find_trace_files(self._paths)
+        for path in self._found.paths:
+            if path not in self._files:
+                skips_history = is_first or path in was_passed_over
+                self._files[path] = _TraceFile(path, self._losses, skips_history=skips_history)
+        for path in self._files.keys() - set(self._found.paths):
+            file = self._files[path]  # a deleted one stays until it is read to its end
+            if path in self._found.passed_over or not file.tail.is_open:
+                file.tail.close()
+                del self._files[path]
+        if self._found.passed_over:
+            self.errors["too_many_files"] += len(self._found.passed_over)
+        return list(self._found.failures)
+
+    def _unavailable(self, failures: Sequence[FileUnreadable]) -> SourceUnavailable:
+        if failures:
+            reason = failures[0].reason
+            return SourceUnavailable(reason, str(failures[0]), _FIXES.get(reason, ""))
+        return SourceUnavailable(
+            "no_trace_files",
+            f"no trace file under {', '.join(self._paths) or 'no path at all'}",
+            "start vLLM with the plugin and VLLM_MEMORY_TRACE_DIR, or correct --trace.path",
+        )
+
+
+class _TraceFile:
+    """One followed file, and what the log already says about it."""
+
+    def __init__(self, path: str, losses: Losses, *, skips_history: bool) -> None:
+        self.tail = LineTail(path, losses, skips_history=skips_history)
+        self.replica = os.fsencode(Path(path).stem).decode(errors="replace")
+        self._problem: str | None = None
+        self._has_bad_lines = False
+
+    def note_problem(self, failure: FileUnreadable) -> None:
+        if failure.reason != self._problem:
+            logger.warning("trace file not readable: %s", failure)
+        self._problem = failure.reason
+
+    def note_readable(self) -> None:
+        if self._problem is not None:
+            logger.info("trace file readable again: %s", self.tail.path)
+        self._problem = None
+
+    def note_lines(self, parsed: ParsedLines) -> None:
+        """Say once that a file has lines that cannot be used as they are."""
+        good = parsed.outcomes["accepted"] + parsed.outcomes["ignored"]
+        if self._has_bad_lines or good == parsed.outcomes.total():
+            return
+        self._has_bad_lines = True
+        bad = {outcome for outcome, count in parsed.outcomes.items() if count}
+        logger.warning(
+            "%s has lines that are %s%s; from now on they are only counted",
+            self.tail.path,
+            ", ".join(sorted(bad - {"accepted", "ignored"})),
+            "".join(f", invalid {field}" for field in sorted(parsed.void_fields)),
+        )

@@ -1,0 +1,78 @@
+"""Which files the configured trace paths name right now; it opens none of them."""
+
+import glob
+import os
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from exporter.sources.line_tail import FileUnreadable, status_of
+
+MAX_FILES = 256  # each is an open handle; more than that are files of dead processes
+_SUFFIXES = (".jsonl", ".log")
+_MINUTE_NS = 60 * 10**9
+
+
+class TraceFiles(Struct, frozen=True):
+    """What one look at the paths found.
+
+    `paths`: files to follow, at most `MAX_FILES`, sorted; `passed_over`: those beyond, the longest
+    unwritten; `failures`: directories that could not be listed.
+    """
+
+    paths: list[str]
+    passed_over: frozenset[str]
+    failures: list[FileUnreadable]
+
+
+def find_trace_files(paths: Sequence[str]) -> TraceFiles:
+    """Expand files, directories and glob patterns; what does not exist is left out.
+
+    Of a directory: its ``*.jsonl`` and ``*.log``, so neither rotated files (``….jsonl.1``) nor
+    `pause`. Of a pattern: every file as the pattern says, and directories as above.
+    """
+    found: set[str] = set()
+    failures: list[FileUnreadable] = []
+    for path in _expand(paths):
+        if not os.path.isdir(path):
+            found.add(path)
+            continue
+        try:
+            found.update(_in_directory(path))
+        except OSError as exc:
+            failures.append(FileUnreadable.from_os_error(path, exc))
+    followed = sorted(found) if len(found) <= MAX_FILES else sorted(_newest(found))
+    return TraceFiles(followed, frozenset(found.difference(followed)), failures)
+
+
+def _expand(paths: Iterable[str]) -> Iterable[str]:
+    for path in paths:
+        if _exists(path):
+            yield path
+        elif glob.has_magic(path):
+            yield from glob.iglob(path, recursive=True)
+
+
+def _exists(path: str) -> bool:
+    """Whether something stands at `path`, also when it cannot be looked at."""
+    try:
+        return status_of(path) is not None
+    except OSError:
+        return True
+
+
+def _in_directory(directory: str) -> list[str]:
+    names = [name for name in os.listdir(directory) if name.endswith(_SUFFIXES)]
+    return [os.path.join(directory, name) for name in names]
+
+
+def _newest(paths: Iterable[str]) -> list[str]:
+    """The `MAX_FILES` last written, to the minute: files being written do not change places."""
+    return sorted(paths, key=lambda path: (-_written_minute(path), path))[:MAX_FILES]
+
+
+def _written_minute(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns // _MINUTE_NS
+    except OSError:
+        return 0
