@@ -15,7 +15,7 @@ from exporter.sources.replay import ReplaySource
 from exporter.sources.trace import TraceSource
 
 TRACE_INTERVAL_S = 0.25
-STOP_TIMEOUT_S = 1.0
+STOP_TIMEOUT_S = 0.5
 
 log = logging.getLogger(__name__)
 
@@ -38,11 +38,11 @@ class App:
         self._runner.start(self.pipeline.offer)
 
     def stop(self) -> None:
-        """Stop reading, then ticking; gives up after a second on a read that hangs."""
-        for name in self._runner.stop(STOP_TIMEOUT_S):
-            log.warning("%s hangs in a read; leaving it behind", name)
+        """Stop reading and ticking; gives up after half a second on a read that hangs."""
         self._stop.set()
         self.pipeline.wake()
+        for name in self._runner.stop(STOP_TIMEOUT_S):
+            log.warning("%s hangs in a read; leaving it behind", name)
         self._ticking.join(STOP_TIMEOUT_S)
 
 

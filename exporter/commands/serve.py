@@ -1,0 +1,34 @@
+"""`serve` and `demo`: the daemon, until SIGTERM or SIGINT."""
+
+import logging
+
+from exporter import __version__, app
+from exporter.settings import Settings
+from exporter.views.metrics.collector import Exposition
+from exporter.web.listener import listen, url_of
+from exporter.web.routes import make_app
+from exporter.web.server import WebServer
+from exporter.web.site import Site
+
+log = logging.getLogger(__name__)
+
+
+def run(settings: Settings) -> None:
+    """Serve until told to end.
+
+    Raises: ConfigError, RecordingError, ExporterError: it cannot start; the text says why.
+    """
+    running = app.build(settings)
+    site = Site(
+        current_view=lambda: running.pipeline.view,
+        registry_of=Exposition().registry_of,
+        clock=running.clock,
+        telemetry_path=settings.web_telemetry_path,
+    )
+    web_app = make_app(site, running.start, running.stop)
+    listener = listen(settings.web_listen_address)
+    if settings.replay is not None:
+        log.warning("replaying %s: the figures are not of this machine", settings.replay)
+    log.info("vllm-memory-exporter %s serves at %s", __version__, url_of(listener))
+    WebServer(web_app, listener).run()
+    log.info("ended")
