@@ -1,0 +1,69 @@
+"""The HTTP server around the application: how it runs, and how it ends. Knows no routes."""
+
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from starlette.applications import Starlette
+from uvicorn.config import Config
+from uvicorn.server import HANDLED_SIGNALS, Server
+
+KEEP_ALIVE_S = 75  # longer than common scrape intervals, so that connections are reused
+GRACE_S = 1  # for responses under way when the server is told to end
+
+
+class WebServer:
+    """Serves an application on a socket that listens already."""
+
+    def __init__(self, app: Starlette, listener: socket.socket) -> None:
+        self._listener = listener
+        self._server = _QuietServer(
+            Config(
+                app,
+                loop="asyncio",
+                http="h11",
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                headers=[("X-Content-Type-Options", "nosniff")],
+                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_graceful_shutdown=GRACE_S,
+            )
+        )
+
+    def run(self) -> None:
+        """Serve until SIGTERM, SIGINT or `request_stop`; then end within GRACE_S and a little.
+
+        Signals count only when this runs in the main thread.
+        """
+        self._server.run(sockets=[self._listener])
+
+    def request_stop(self) -> None:
+        """Make `run` return soon; any thread may call it, also before `run`."""
+        self._server.should_exit = True
+
+
+class _QuietServer(Server):
+    """uvicorn's server, but a signal that ended it is not raised again: that exit is a success."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        former = {number: signal.signal(number, self.handle_exit) for number in HANDLED_SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in former.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 (uvicorn's)
+        self.should_exit = True

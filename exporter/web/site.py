@@ -1,0 +1,60 @@
+"""What the web layer is handed, and whether the newest View is young enough to be shown."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from prometheus_client.registry import Collector
+
+from exporter.clock import Clock
+from exporter.errors import ExporterError
+from exporter.records.view import View
+
+STALE_AFTER_S = 10.0
+STALE_AFTER_INTERVALS = 10
+
+
+class NoFreshView(ExporterError):  # noqa: N818 (a state, named as one)
+    """There is no View that may be shown now; the text is the reason that a client reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What the web layer shows and whom it asks.
+
+    `current_view`: the newest View, None before the first; must return at once. `registry_of`: what
+    to render for a View; called in a thread of its own. `clock`: the one that stamps Views: one
+    that stands still, as in a frozen replay, keeps its View fresh for ever. `telemetry_path`: where
+    Prometheus scrapes.
+    """
+
+    current_view: Callable[[], View | None]
+    registry_of: Callable[[View], Collector]
+    clock: Clock
+    telemetry_path: str = "/metrics"
+
+
+class Freshness:
+    """The newest View if it may be shown: absent beats stale."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._started_s = site.clock.monotonic()
+
+    def view(self) -> View:
+        """The newest View.
+
+        Raises: NoFreshView: there is none yet, or it is older than 10 s and than 10 intervals.
+        """
+        self.check()
+        if (view := self._site.current_view()) is None:
+            raise NoFreshView("no View yet: the first samples are being taken")
+        return view
+
+    def check(self) -> None:
+        """Raises: NoFreshView: the pipeline gave no View for 10 s and for 10 intervals."""
+        view = self._site.current_view()
+        since_s = view.published_monotonic_s if view else self._started_s
+        limit_s = max(STALE_AFTER_S, STALE_AFTER_INTERVALS * (view.interval_s if view else 0))
+        age_s = self._site.clock.monotonic() - since_s
+        if age_s > limit_s:
+            raise NoFreshView(f"no new View for {age_s:.1f} s (limit {limit_s:g} s)")
