@@ -416,6 +416,7 @@ def content(*lines: RecordingLine) -> bytes:
         ("x.jsonl", content(HEADER, device(0), HEADER), "x.jsonl: line 3: a second header"),
         ("x.jsonl", content(HEADER, device(0)) + b"{}\n", "x.jsonl: line 3: Object missing"),
         ("x.jsonl", content(HEADER, device(0))[:-9], "x.jsonl: line 2: Input data was truncated"),
+        ("x.jsonl.gz", content(HEADER, device(0)), "x.jsonl.gz: Not a gzipped file"),
         (
             "x.jsonl.gz",
             gzip.compress(content(HEADER, device(0)))[:-12],
