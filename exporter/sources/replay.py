@@ -20,13 +20,11 @@ HELD_UP_AFTER_S = 2.0
 class ReplaySource:
     """A `Source` whose readings become due one after the other.
 
-    `drains`: several readings can be due at once (the trace records and the device reading of one
-    tick), so whoever reads goes on without waiting until `read` returns None. A reading comes at
-    most `interval_s` after it is due and carries the time at which it was due.
+    A read gives one reading, so the trace records and the device reading of one tick come with two
+    reads. Each carries the time at which it was due, however late it comes.
     """
 
     name = "replay"
-    drains = True
 
     def __init__(self, recording: Recording, clock: Clock) -> None:
         self.interval_s = min(LONGEST_POLL_S, recording.header.interval_s / POLLS_PER_INTERVAL)
