@@ -172,7 +172,7 @@ def rank_view(rank: int = 0) -> RankView:
     )
 
 
-def make_view(**changes: Any) -> View:  # noqa: ANN401 (any field of a View)
+def make_view(**changes: Any) -> View:
     """A View in which every field is known, of one GPU, engine, rank and source; then `changes`."""
     view = View(
         ts_unix_ns=TS_UNIX_NS,

@@ -16,6 +16,13 @@ def test_a_client_reaches_the_address_that_the_url_names(address: str) -> None:
         socket.create_connection(("127.0.0.1", port), timeout=5).close()
 
 
+def test_connections_send_at_once() -> None:
+    with listen("127.0.0.1:0") as listener, socket.create_connection(listener.getsockname()):
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+
+
 @pytest.mark.skipif(not socket.has_ipv6, reason="this Python has no IPv6")
 def test_an_ipv6_address_stands_in_brackets() -> None:
     try:
