@@ -18,6 +18,7 @@ def run(settings: Settings) -> None:
 
     Raises: ConfigError, RecordingError, ExporterError: it cannot start; the text says why.
     """
+    listener = listen(settings.web_listen_address)
     running = app.build(settings)
     site = Site(
         current_view=lambda: running.pipeline.view,
@@ -26,7 +27,6 @@ def run(settings: Settings) -> None:
         telemetry_path=settings.web_telemetry_path,
     )
     web_app = make_app(site, running.start, running.stop)
-    listener = listen(settings.web_listen_address)
     if settings.replay is not None:
         log.warning("replaying %s: the figures are not of this machine", settings.replay)
     log.info("vllm-memory-exporter %s serves at %s", __version__, url_of(listener))
