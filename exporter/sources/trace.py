@@ -164,14 +164,14 @@ class _TraceFile:
         self._problem = None
 
     def note_lines(self, parsed: ParsedLines) -> None:
-        """Say once that a file has lines that cannot be used as they are."""
+        """Say once that a file has lines of which something or all cannot be used."""
         good = parsed.outcomes["accepted"] + parsed.outcomes["ignored"]
         if self._has_bad_lines or good == parsed.outcomes.total():
             return
         self._has_bad_lines = True
         bad = {outcome for outcome, count in parsed.outcomes.items() if count}
         logger.warning(
-            "%s has lines that are %s%s; from now on they are only counted",
+            "%s has faulty lines: %s%s; from now on they are only counted",
             self.tail.path,
             ", ".join(sorted(bad - {"accepted", "ignored"})),
             "".join(f", invalid {field}" for field in sorted(parsed.void_fields)),
