@@ -47,6 +47,17 @@ class FakeGpu:
     temperature_memory: Number | None = 41
     clock_sm_mhz: Number | None = 1_980
     clock_memory_mhz: Number | None = 3_201
+    clock_graphics_mhz: Number | None = 1_965
+    clock_video_mhz: Number | None = 1_545
+    performance_state: Number | None = 0
+    persistence_mode: Number | None = 1
+    compute_mode: Number | None = 0
+    display_active: Number | None = 0
+    display_mode: Number | None = 0
+    pcie_transmit_kb: Number | None = 3_500
+    pcie_receive_kb: Number | None = 1_200
+    energy_mj: Number | None = 2_895_846
+    serial: str = "1650000000001"
     event_reasons: Number | None = 0x4
     event_reasons_supported: Number | None = 0x1FF
     processes: Sequence[FakeProcess] = ()
