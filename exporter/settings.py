@@ -1,7 +1,7 @@
 """Settings: defaults, overlaid by a YAML file, overlaid by flags. Reads the file, nothing else.
 
 One table says for each setting its key (in the file and, with ``--``, as a flag), how to read it
-and what is allowed; a mistake becomes one line naming where it stands, its value and what may stand.
+and what is allowed; a mistake becomes one line naming its place, its value and what is allowed.
 """
 
 from collections.abc import Callable, Iterator, Mapping

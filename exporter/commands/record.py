@@ -1,18 +1,20 @@
 """`record`: a subscriber of the pipeline that writes one JSON Lines file."""
 
+import errno
 import logging
+import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from io import BufferedWriter
+from io import FileIO
 from pathlib import Path
 from types import FrameType
 
 from exporter import __version__, app
 from exporter.errors import RecordingError
-from exporter.records.codec import RECORDING_VERSION, RecordingHeader, encode_line
+from exporter.records.codec import RECORDING_VERSION, RecordingHeader, RecordingLine, encode_line
 from exporter.records.device import DeviceReading
 from exporter.records.source import Reading
 from exporter.records.view import View
@@ -31,42 +33,40 @@ class Recorder:
     the file cannot be written `failure` says why and `stopped` is set.
     """
 
-    def __init__(self, file: BufferedWriter, header: RecordingHeader) -> None:
+    def __init__(self, file: FileIO, header: RecordingHeader) -> None:
         self._file = file
         self.lines = 0
         self.size_bytes = 0
         self.failure: OSError | None = None
         self.stopped = threading.Event()
         self._interval_s = header.interval_s
-        self._write(encode_line(header))
+        self._write([header])
 
     def __call__(self, view: View, readings: tuple[Reading, ...]) -> None:
         """Take one tick; see `Pipeline.subscribe`."""
-        devices = []
+        records: list[RecordingLine] = []
+        devices: list[RecordingLine] = []
         for reading in readings:
             if isinstance(reading, DeviceReading):
                 devices.append(reading)
             else:
-                for record in reading.records:
-                    self._write(encode_line(record))
-        if not devices:
-            devices.append(
-                DeviceReading(ts_unix_ns=view.ts_unix_ns, interval_s=self._interval_s, devices=())
-            )
-        for reading in devices:
-            self._write(encode_line(reading))
+                records.extend(reading.records)
+        nothing = DeviceReading(ts_unix_ns=view.ts_unix_ns, interval_s=self._interval_s, devices=())
+        self._write(records + (devices or [nothing]))
 
-    def _write(self, line: bytes) -> None:
+    def _write(self, lines: Sequence[RecordingLine]) -> None:
         if self.failure is not None:
             return
+        text = b"".join(encode_line(line) for line in lines)
         try:
-            self._file.write(line)
+            if self._file.write(text) < len(text):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as exc:
             self.failure = exc
             self.stopped.set()
         else:
-            self.lines += 1
-            self.size_bytes += len(line)
+            self.lines += len(lines)
+            self.size_bytes += len(text)
 
 
 def run(settings: Settings, output: str, duration: str | None) -> None:
@@ -78,7 +78,7 @@ def run(settings: Settings, output: str, duration: str | None) -> None:
     running = app.build(settings)
     path = Path(output)
     try:
-        with path.open("xb") as file:
+        with path.open("xb", buffering=0) as file:
             header = RecordingHeader(
                 v=RECORDING_VERSION,
                 name=path.name,

@@ -58,13 +58,15 @@ class Recording:
     def load(cls, path: Path) -> "Recording":
         """Read a ``.jsonl`` or ``.jsonl.gz`` file as a whole.
 
-        Trace records after the last device reading are left out: their tick was never finished.
+        Trace records after the last device reading are left out: their tick was never finished. So
+        is a last line without its newline: whoever recorded was cut off.
 
         Raises: RecordingError: the file cannot be read, is longer than `MAX_BYTES`, does not start
         with its header, holds no device reading, or has a bad line, which is named by its number.
         """
         lines = [
-            _line(path, number, raw) for number, raw in enumerate(_content(path).splitlines(), 1)
+            _line(path, number, raw)
+            for number, raw in enumerate(_content(path).split(b"\n")[:-1], 1)
         ]
         if not lines:
             raise RecordingError(f"{path}: the recording is empty")
