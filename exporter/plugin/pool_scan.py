@@ -1,0 +1,142 @@
+"""The block pool: what is free now, and by slices which blocks are cached, shared, adjacent.
+
+A whole pool is never read in one step: `scan_slice` reads some hundred blocks, and a lap's figures
+stand when its last slice is done. They are as old as the lap.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from exporter.plugin.engine_shapes import Block, BlockPool
+from exporter.records.trace import Blocks, FreeRuns
+
+SLICE_BLOCKS = 512
+QUEUE_HEAD_BLOCKS = 512
+
+_EMPTY, _CACHED, _ACTIVE, _SHARED = range(4)
+_IS_FREE = bytes((1, 1, 0, 0)).ljust(256, b"\0")
+
+
+class Lap(NamedTuple):
+    """One pass over the pool; `key` (step count, free blocks at its start) tells of later moves."""
+
+    key: tuple[int, int]
+    cached: int
+    shared: int
+    free_runs: FreeRuns
+
+
+class PoolScan:
+    """Reads one BlockPool. Source: `block_pool.blocks[i].ref_cnt` and `._block_hash`, and the
+    linked list behind `free_block_queue.fake_free_list_head`.
+    """
+
+    def __init__(self, pool: BlockPool) -> None:
+        self.lap: Lap | None = None
+        self.null_id = pool.null_block.block_id
+        self._pool = pool
+        self._states = bytearray()
+        self._key = (0, 0)
+        self._usable = pool.num_gpu_blocks - 1
+        self._least_free = self.num_free()
+        first = pool.blocks[0]
+        _ = (first.ref_cnt, first._block_hash, pool.free_block_queue.fake_free_list_head)
+
+    def num_free(self) -> int:
+        """Blocks in vLLM's free queue now, cached ones included. Raises: TypeError: no number."""
+        free = self._pool.free_block_queue.num_free_blocks
+        if not isinstance(free, int):
+            raise TypeError(f"num_free_blocks is {free!r}")
+        return free
+
+    def watch_peak(self) -> None:
+        """Note the fill after a step; O(1)."""
+        free = self._pool.free_block_queue.num_free_blocks
+        if free < self._least_free:
+            self._least_free = free
+
+    def blocks(self) -> Blocks:
+        """The pool now, with the peak of active blocks since the last call.
+
+        `cached` and `shared` come from the last lap; each is left out when it contradicts the
+        present number of free blocks, that is, when the pool has moved on too far since.
+        """
+        free = self.num_free()
+        active = self._usable - free
+        peak = max(active, self._usable - self._least_free)
+        self._least_free = free
+        lap = self.lap
+        return Blocks(
+            total=self._usable + 1,
+            num_free=free,
+            cached=lap.cached if lap is not None and lap.cached <= free else None,
+            shared=lap.shared if lap is not None and lap.shared <= active else None,
+            active_peak=peak,
+        )
+
+    def scan_slice(self, step: int) -> bool:
+        """Read the next SLICE_BLOCKS blocks; True when a lap has ended with them.
+
+        `step` is the scheduler's step count, kept as the lap's start.
+        """
+        states = self._states
+        if not states:
+            self._key = (step, self.num_free())
+        begin = len(states)
+        states += _states(self._pool.blocks[begin : begin + SLICE_BLOCKS])
+        if len(states) < self._usable + 1:
+            return False
+        states[self.null_id] = _ACTIVE  # never free: nobody can be given it
+        walked, contiguous = self._queue_head()
+        runs, longest = _runs(states.translate(_IS_FREE))
+        self.lap = Lap(
+            self._key,
+            cached=states.count(_CACHED),
+            shared=states.count(_SHARED),
+            free_runs=FreeRuns(runs, longest, walked, contiguous),
+        )
+        self._states = bytearray()
+        return True
+
+    def is_current(self, step: int) -> bool:
+        """Whether nothing has moved since the last lap began, as far as the counts tell."""
+        return self.lap is not None and self.lap.key == (step, self.num_free())
+
+    def restart_lap(self) -> None:
+        """Forget the slices of a lap that has not ended."""
+        self._states = bytearray()
+
+    def _queue_head(self) -> tuple[int, int]:
+        """(blocks walked, those that follow their predecessor + 1) at the head of the queue."""
+        walked = contiguous = 0
+        previous = None
+        block = self._pool.free_block_queue.fake_free_list_head.next_free_block
+        while block is not None and block.block_id >= 0 and walked < QUEUE_HEAD_BLOCKS:
+            block_id = block.block_id
+            if previous is None or block_id == previous + 1:
+                contiguous += 1
+            previous = block_id
+            walked += 1
+            block = block.next_free_block
+        return walked, contiguous
+
+
+def _states(blocks: Sequence[Block]) -> bytes:
+    return bytes(
+        [
+            (_ACTIVE if b.ref_cnt == 1 else _SHARED) if b.ref_cnt else b._block_hash is not None
+            for b in blocks
+        ]
+    )
+
+
+def _runs(is_free: bytes | bytearray) -> tuple[int, int]:
+    """(number of runs of 1, length of the longest) in a string of the bytes 0 and 1."""
+    runs = is_free.count(b"\0\1") + is_free.startswith(b"\1")
+    longest, end = 0, 0
+    while (start := is_free.find(b"\1" * (longest + 1), end)) >= 0:
+        end = is_free.find(b"\0", start)
+        if end < 0:
+            end = len(is_free)
+        longest = end - start
+    return runs, longest
