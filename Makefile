@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench docs clean
+.PHONY: help demo test test-engine test-engines check format bench docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -17,6 +17,21 @@ $(STAMP): pyproject.toml
 
 test: $(STAMP) ## set up and run the test suite
 	$(BIN)/pytest
+
+ENGINE_BIN := .venv-engine/bin
+ENGINE_STAMP := .venv-engine/.installed
+
+$(ENGINE_STAMP): tests/engine/constraints.txt pyproject.toml
+	python3.11 -m venv .venv-engine
+	$(ENGINE_BIN)/pip install --quiet --disable-pip-version-check --no-deps --requirement $<
+	$(ENGINE_BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+test-engine: $(ENGINE_STAMP) ## the plugin inside the real vLLM 0.30.0 on CPU (a second environment, 1.8 GB)
+	CI=true $(ENGINE_BIN)/pytest -m engine tests/engine
+
+test-engines: $(ENGINE_STAMP) ## the plugin on the real scheduler of eleven vLLM versions
+	$(ENGINE_BIN)/python -m tests.engine.versions
 
 check: $(STAMP) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .

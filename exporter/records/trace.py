@@ -171,11 +171,14 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="t
 class EngineRecord(Record, frozen=True, kw_only=True, omit_defaults=True, tag="engine"):
     """Facts of one engine and the health of the plugin in it; every 30 s and after rotation.
 
+    `role`: "engine" (the scheduler; `rank` None) or "worker" (one `rank`'s allocator probe).
+
     `errors`, `dropped_records`, `plugin_seconds` are cumulative since engine start;
     `capabilities` maps what the plugin probed to whether it is there.
     """
 
     role: Text | None = None
+    rank: Count | None = None
     start_unix_ns: UnixNs | None = None
     vllm_version: Text | None = None
     plugin_version: Text | None = None
