@@ -205,6 +205,16 @@ def test_copytruncate_to_a_smaller_file_is_read_from_its_start(
     assert followed.new() == [b"new"]
 
 
+def test_a_shorter_file_is_new_even_when_it_begins_like_the_old_one(
+    followed: Followed, path: Path
+) -> None:
+    append(path, b"0123456789abcde\n" * 300)
+    followed.new()
+    path.write_bytes(b"0123456789abcde\n" * 100)
+
+    assert followed.new() == [b"0123456789abcde"] * 100
+
+
 @pytest.mark.parametrize("content", [b"FIRST\nsecond\n", b"FIRST\nsecond\nthird\n"])
 def test_replaced_content_of_the_same_or_a_larger_size_is_read_from_its_start(
     followed: Followed, path: Path, content: bytes

@@ -2,7 +2,7 @@ import json
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.records.trace import (
@@ -313,19 +313,22 @@ def test_one_bad_line_hides_no_other_and_order_is_kept() -> None:
     assert +parsed.outcomes == {"accepted": 3, "malformed": 1, "ignored": 1, "partial": 1}
 
 
-@given(st.lists(st.binary(max_size=200)))
+@settings(deadline=None)
+@given(st.lists(st.binary(max_size=200), max_size=20))
 def test_no_bytes_make_it_raise(lines: list[bytes]) -> None:
     assert parse_lines(lines, ORIGIN).outcomes.total() == len(lines)
 
 
+TEXT = st.text("aé\0\ud800", max_size=5)
 JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=8,
 )
 FIELDS = sorted({name for struct in (KvRecord, TorchRecord) for name in struct.__struct_fields__})
 
 
+@settings(deadline=None)
 @given(
     values=st.dictionaries(st.sampled_from(FIELDS), JSON_VALUES),
     type_name=st.sampled_from(["kv", "torch"]),
