@@ -360,26 +360,41 @@ def test_files_patterns_and_directories_are_expanded_and_no_file_is_read_twice(
     assert found.paths == [str(tmp_path / name) for name in names]
 
 
+def set_written(path: Path, ns: int) -> None:
+    os.utime(path, ns=(0, ns))
+
+
 def test_of_too_many_files_the_last_written_are_followed(reader: Reader, directory: Path) -> None:
     for number in range(MAX_FILES + 2):
-        path = directory / f"{number:03}.jsonl"
-        append(path, kv_line(str(number), 1))
-        os.utime(path, ns=(0, START_NS - number % 7 * 10**9))
+        append(directory / f"{number:03}.jsonl", kv_line(str(number), 1))
+        set_written(directory / f"{number:03}.jsonl", START_NS + number % 7 * 10**9)
     for old in ("001", "200"):
-        os.utime(directory / f"{old}.jsonl", ns=(0, START_NS - 3600 * 10**9))
+        set_written(directory / f"{old}.jsonl", START_NS - 3600 * 10**9)
 
     reading = reader.read()
     assert reading.files == MAX_FILES
     assert {"1", "200"}.isdisjoint(record.replica for record in reading.records)
     assert reader.source.errors == {"too_many_files": 2}
 
-    append(directory / "200.jsonl", kv_line("200", 2))
-    os.utime(directory / "200.jsonl", ns=(0, START_NS))
-    os.utime(directory / "100.jsonl", ns=(0, START_NS - 3600 * 10**9))
+    append(directory / "200.jsonl", b"text\n" * 20_000 + kv_line("200", 2))
+    set_written(directory / "200.jsonl", START_NS)
+    set_written(directory / "100.jsonl", START_NS - 3600 * 10**9)
     later = reader.read_a_second_later()
     assert later is not None
-    assert later.records == (kv_record("200", 1), kv_record("200", 2))
+    assert later.records == (kv_record("200", 2),)  # it was there before: its end is enough
     assert later.files == MAX_FILES
+
+
+def test_too_many_files_that_are_all_being_written_do_not_change_places(
+    reader: Reader, directory: Path
+) -> None:
+    for number in range(MAX_FILES + 1):
+        append(directory / f"{number:03}.jsonl", kv_line(str(number), 1))
+        set_written(directory / f"{number:03}.jsonl", START_NS + 1)
+    assert len(reader.read().records) == MAX_FILES
+    set_written(directory / f"{MAX_FILES}.jsonl", START_NS + 59 * 10**9)
+
+    assert reader.read_a_second_later() is None
 
 
 def test_a_file_name_that_is_not_utf8_gives_a_printable_replica(
