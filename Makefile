@@ -28,7 +28,7 @@ $(ENGINE_STAMP): tests/engine/constraints.txt pyproject.toml
 	@touch $@
 
 test-engine: $(ENGINE_STAMP) ## the plugin inside the real vLLM 0.30.0 on CPU (a second environment, 1.8 GB)
-	CI=true $(ENGINE_BIN)/pytest -m engine tests/engine
+	REQUIRE_ENGINE=1 $(ENGINE_BIN)/pytest -m engine --confcutdir=tests/engine -W default --timeout=300 tests/engine
 
 test-engines: $(ENGINE_STAMP) ## the plugin on the real scheduler of eleven vLLM versions
 	$(ENGINE_BIN)/python -m tests.engine.versions

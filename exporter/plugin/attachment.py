@@ -8,6 +8,7 @@ from msgspec import structs
 
 from exporter.plugin.allocator_probe import AllocatorProbe
 from exporter.plugin.engine_shapes import Scheduler
+from exporter.plugin.entrypoint import TRACE_DIR_VARIABLE
 from exporter.plugin.facts import Identity, as_count, engine_facts, identity, read
 from exporter.plugin.scheduler_tap import SchedulerTap
 from exporter.plugin.settings import TraceSettings
@@ -20,8 +21,13 @@ _names: set[str] = set()
 
 
 def attach_scheduler(scheduler: Scheduler) -> SchedulerTap | None:
-    """Start tracing a scheduler that vLLM has just made; None when that failed. Never raises."""
+    """Start tracing a scheduler that vLLM has just made. Never raises.
+
+    Returns: None when the trace is off by now, or that failed (which is logged).
+    """
     try:
+        if not os.environ.get(TRACE_DIR_VARIABLE):
+            return None
         settings = TraceSettings.from_environment(os.environ)
         config = read(scheduler, "vllm_config")
         who = _unique(identity(config, settings.replica, "engine"))
@@ -44,6 +50,8 @@ def attach_scheduler(scheduler: Scheduler) -> SchedulerTap | None:
 def attach_worker(worker: object) -> None:
     """Start tracing the allocator of a worker that vLLM has just made. Never raises."""
     try:
+        if not os.environ.get(TRACE_DIR_VARIABLE):
+            return
         settings = TraceSettings.from_environment(os.environ)
         config = read(worker, "vllm_config")
         rank = as_count(read(worker, "rank")) or 0

@@ -34,7 +34,7 @@ class KvSampler:
         """Read everything once; never raises, what fails is None in the record."""
         probes = self._probes
         tables, pool, flow = probes.tables, probes.pool, probes.flow
-        page_table = groups = slots = blocks = cache = tokens = preemptions = None
+        page_table = groups = slots = blocks = free_runs = cache = tokens = preemptions = None
         if tables is not None:
             read = _guarded(probes.tables_guard, lambda: tables.read(scheduler))
             if read is not None:
@@ -42,6 +42,8 @@ class KvSampler:
                 slots = _guarded(probes.slots_guard, lambda: tables.slots(scheduler))
         if pool is not None:
             blocks = _guarded(probes.pool_guard, pool.blocks)
+            if blocks is not None:
+                free_runs = pool.free_runs(blocks.num_free)
         if flow is not None and probes.flow_guard.is_on:
             cache = _guarded(probes.prefix_cache_guard, flow.prefix_cache)
             tokens, preemptions = flow.tokens(), flow.preemptions
@@ -52,7 +54,7 @@ class KvSampler:
                 block_size=tables.block_size if tables is not None else None,
                 page_table=page_table,
                 blocks=blocks,
-                free_runs=pool.lap.free_runs if blocks and pool and pool.lap else None,
+                free_runs=free_runs,
                 slots=slots,
                 prefix_cache=cache,
                 tokens=tokens,

@@ -12,6 +12,7 @@ from exporter.records.trace import Blocks, FreeRuns
 
 SLICE_BLOCKS = 512
 QUEUE_HEAD_BLOCKS = 512
+LAP_TOLERANCE = 0.05
 
 _EMPTY, _CACHED, _ACTIVE, _SHARED = range(4)
 _IS_FREE = bytes((1, 1, 0, 0)).ljust(256, b"\0")
@@ -21,6 +22,7 @@ class Lap(NamedTuple):
     """One pass over the pool; `key` (step count, free blocks at its start) tells of later moves."""
 
     key: tuple[int, int]
+    free: int
     cached: int
     shared: int
     free_runs: FreeRuns
@@ -58,14 +60,14 @@ class PoolScan:
     def blocks(self) -> Blocks:
         """The pool now, with the peak of active blocks since the last call.
 
-        `cached` and `shared` come from the last lap; each is left out when it contradicts the
-        present number of free blocks, that is, when the pool has moved on too far since.
+        `cached` and `shared` come from the last lap, and are left out when the pool has moved on:
+        see `fitting_lap`.
         """
         free = self.num_free()
         active = self._usable - free
         peak = max(active, self._usable - self._least_free)
         self._least_free = free
-        lap = self.lap
+        lap = self.fitting_lap(free)
         return Blocks(
             total=self._usable + 1,
             num_free=free,
@@ -73,6 +75,25 @@ class PoolScan:
             shared=lap.shared if lap is not None and lap.shared <= active else None,
             active_peak=peak,
         )
+
+    def fitting_lap(self, free: int) -> Lap | None:
+        """The last lap, unless `free` differs from its own by over 5 % of the pool."""
+        lap = self.lap
+        if lap is None or abs(lap.free - free) > LAP_TOLERANCE * self._usable:
+            return None
+        return lap
+
+    def free_runs(self, free: int) -> FreeRuns | None:
+        """How the free blocks lay in the last lap; None when it no longer fits `free`."""
+        lap = self.fitting_lap(free)
+        if lap is None or (lap.free_runs.longest_run_blocks or 0) > free:
+            return None
+        return lap.free_runs
+
+    @property
+    def slices(self) -> int:
+        """Slices in a lap."""
+        return -(-(self._usable + 1) // SLICE_BLOCKS)
 
     def scan_slice(self, step: int) -> bool:
         """Read the next SLICE_BLOCKS blocks; True when a lap has ended with them.
@@ -91,6 +112,7 @@ class PoolScan:
         runs, longest = _runs(states.translate(_IS_FREE))
         self.lap = Lap(
             self._key,
+            free=states.count(_EMPTY) + states.count(_CACHED),
             cached=states.count(_CACHED),
             shared=states.count(_SHARED),
             free_runs=FreeRuns(runs, longest, walked, contiguous),

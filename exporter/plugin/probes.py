@@ -33,7 +33,9 @@ class SchedulerProbes:
         self.scan_guard = Guard("pool_scan")
         self.prefix_cache_guard = Guard("prefix_cache")
         self.queues_guard = Guard("queues")
+        self.work_guard = Guard("samples")
         self.guards = (
+            self.work_guard,
             self.tables_guard,
             self.slots_guard,
             self.pool_guard,

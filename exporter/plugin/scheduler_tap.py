@@ -90,8 +90,12 @@ class SchedulerTap:
                 probes.pool.watch_peak()
             except Exception as exc:
                 guard.failed(type(exc).__name__)
-        if start >= self._due_s:
-            self._work(scheduler, self._clock())
+        if start >= self._due_s and probes.work_guard.is_on:
+            try:
+                self._work(scheduler, self._clock())
+                probes.work_guard.in_a_row = 0
+            except Exception as exc:
+                probes.work_guard.failed(type(exc).__name__)
             self._seconds += self._clock() - start
             return
         seconds = self._clock() - start
@@ -215,9 +219,10 @@ class SchedulerTap:
         lasting_s = min(cost_s, self._slice_cost_s)
         self._slice_cost_s = cost_s
         self._slice_due_s = now + max(SLICE_INTERVAL_S, lasting_s / LARGEST_SHARE)
-        if has_ended:
-            self._slice_due_s = max(self._slice_due_s, self._lap_begun_s + self._interval_s)
-            self._lap_begun_s = self._slice_due_s
+        if has_ended:  # the next lap is to end just before the sample after the coming one
+            lap_s = probes.pool.slices * SLICE_INTERVAL_S
+            next_lap_s = self._sample_due_s + self._interval_s - lap_s
+            self._lap_begun_s = self._slice_due_s = max(self._slice_due_s, next_lap_s)
 
     def _finish_lap(self, steps: int, now: float) -> None:
         """Read the whole pool while nothing happens, and let go of the interpreter in between."""
