@@ -4,7 +4,7 @@ import logging
 
 from exporter import __version__, app
 from exporter.settings import Settings
-from exporter.views.metrics.collector import Exposition
+from exporter.views.metrics.exposition import Exposition
 from exporter.web.listener import listen, url_of
 from exporter.web.routes import make_app
 from exporter.web.server import WebServer
@@ -22,7 +22,7 @@ def run(settings: Settings) -> None:
     running = app.build(settings)
     site = Site(
         current_view=lambda: running.pipeline.view,
-        registry_of=Exposition().registry_of,
+        render=Exposition().render,
         clock=running.clock,
         telemetry_path=settings.web_telemetry_path,
     )

@@ -63,7 +63,7 @@ def make_app(site: Site, start: Callable[[], None], stop: Callable[[], None]) ->
 
     Raises: ConfigError: the telemetry path is that of another page.
     """
-    scrapes = ScrapeCache(site.registry_of)
+    scrapes = ScrapeCache(site.render)
     pages = Pages(site, scrapes)
     handlers = {
         "/": pages.landing,

@@ -5,23 +5,20 @@ import gzip
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as TEXT
-from prometheus_client.exposition import choose_encoder, generate_latest
-from prometheus_client.registry import Collector
-
 from exporter.records.view import View
+from exporter.views.metrics.text_format import TextFormat, text_format
 
 GZIP_LEVEL = 1  # a tenth of 9's time for a body a fifth larger
 MAX_BODIES = 16  # a client can ask for any OpenMetrics version: each is a format of its own
 
-Encoder = Callable[[Collector], bytes]
+Render = Callable[[View, TextFormat], bytes]
 
 
 class ScrapeCache:
     """The bodies of the View that was scraped last; belongs to one event loop."""
 
-    def __init__(self, registry_of: Callable[[View], Collector]) -> None:
-        self._registry_of = registry_of
+    def __init__(self, render: Render) -> None:
+        self._render = render
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="scrape")
         self._view: View | None = None
         self._bodies: dict[tuple[str, str], asyncio.Future[bytes]] = {}
@@ -31,9 +28,10 @@ class ScrapeCache:
         if view is not self._view:
             self._view, self._bodies = view, {}
         bodies = self._bodies
-        encoder, content_type = _format(accept)
+        wanted = text_format(accept)
+        content_type = wanted.content_type
         text = await self._once(
-            bodies, (content_type, "identity"), lambda: encoder(self._registry_of(view))
+            bodies, (content_type, "identity"), lambda: self._render(view, wanted)
         )
         if not is_gzip:
             return text, content_type
@@ -57,10 +55,3 @@ class ScrapeCache:
     def close(self) -> None:
         """Start no rendering any more; one that runs is not waited for."""
         self._executor.shutdown(wait=False, cancel_futures=True)
-
-
-def _format(accept: str) -> tuple[Encoder, str]:
-    try:
-        return choose_encoder(accept)
-    except TypeError:  # prometheus_client compares a version that is no number with one that is
-        return generate_latest, TEXT

@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from prometheus_client.registry import Collector
-
 from exporter.clock import Clock
 from exporter.errors import ExporterError
 from exporter.records.view import View
+from exporter.views.metrics.text_format import TextFormat
 
 STALE_AFTER_S = 10.0
 STALE_AFTER_INTERVALS = 10
@@ -21,14 +20,14 @@ class NoFreshView(ExporterError):  # noqa: N818 (a state, named as one)
 class Site:
     """What the web layer shows and whom it asks.
 
-    `current_view`: the newest View, None before the first; must return at once. `registry_of`: what
-    to render for a View; called in a thread of its own. `clock`: the one that stamps Views: one
-    that stands still, as in a frozen replay, keeps its View fresh for ever. `telemetry_path`: where
+    `current_view`: the newest View, None before the first; must return at once. `render`: a View's
+    text in a format; called in a thread of its own. `clock`: the one that stamps Views: one that
+    stands still, as in a frozen replay, keeps its View fresh for ever. `telemetry_path`: where
     Prometheus scrapes.
     """
 
     current_view: Callable[[], View | None]
-    registry_of: Callable[[View], Collector]
+    render: Callable[[View, TextFormat], bytes]
     clock: Clock
     telemetry_path: str = "/metrics"
 

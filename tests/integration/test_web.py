@@ -4,19 +4,19 @@ import gzip
 import http.client
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as from_openmetrics
-from prometheus_client.registry import Collector
 
 from exporter import __version__
 from exporter.clock import ManualClock
 from exporter.errors import ConfigError
 from exporter.records.view import View
-from exporter.views.metrics.collector import Exposition
+from exporter.views.metrics.exposition import Exposition
+from exporter.views.metrics.text_format import TextFormat
 from exporter.web.listener import listen
 from exporter.web.routes import make_app
 from exporter.web.server import WebServer
@@ -48,9 +48,9 @@ class Running:
     exposition: Exposition = field(default_factory=Exposition)
     port: int = 0
 
-    def registry_of(self, view: View) -> Collector:
+    def render(self, view: View, text_format: TextFormat) -> bytes:
         self.rendered.append(view)
-        return self.exposition.registry_of(view)
+        return self.exposition.render(view, text_format)
 
     def ask(self, path: str, method: str = "GET", **headers: str) -> Answer:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
@@ -68,9 +68,7 @@ class Running:
 @pytest.fixture
 def running() -> Iterator[Running]:
     served = Running()
-    site = Site(
-        current_view=lambda: served.view, registry_of=served.registry_of, clock=served.clock
-    )
+    site = Site(current_view=lambda: served.view, render=served.render, clock=served.clock)
     app = make_app(
         site, lambda: served.events.append("start"), lambda: served.events.append("stop")
     )
@@ -257,10 +255,9 @@ def test_the_telemetry_path_cannot_be_that_of_another_page() -> None:
 
 
 def make_site(telemetry_path: str) -> Site:
-    registry_of: Callable[[View], Collector] = Exposition().registry_of
     return Site(
         current_view=lambda: None,
-        registry_of=registry_of,
+        render=Exposition().render,
         clock=ManualClock(0),
         telemetry_path=telemetry_path,
     )

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 from exporter.clock import SystemClock
-from exporter.views.metrics.collector import Exposition
+from exporter.views.metrics.exposition import Exposition
 from exporter.web.listener import listen
 from exporter.web.routes import make_app
 from exporter.web.server import WebServer
@@ -22,7 +22,7 @@ from tests.views import make_view
 
 clock = SystemClock()
 view = make_view(published_monotonic_s=clock.monotonic())
-site = Site(current_view=lambda: view, registry_of=Exposition().registry_of, clock=clock)
+site = Site(current_view=lambda: view, render=Exposition().render, clock=clock)
 listener = listen("127.0.0.1:0")
 app = make_app(
     site,

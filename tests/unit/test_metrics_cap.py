@@ -1,6 +1,6 @@
 """The cap on a family's series: which stay, and how the others are counted."""
 
-from exporter.views.metrics.collector import Exposition
+from exporter.views.metrics.exposition import Exposition
 from tests.views import gpu_view, make_view
 
 NAME = "gpu_process_memory_used_bytes"

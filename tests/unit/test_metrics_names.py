@@ -7,7 +7,7 @@ import pytest
 from prometheus_client.exposition import generate_latest
 
 from exporter.records.view import View
-from exporter.views.metrics.collector import Exposition
+from exporter.views.metrics.exposition import Exposition
 from exporter.views.metrics.reference import main
 from exporter.views.metrics.table import FAMILIES
 from tests.programs import require_program

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families as from_text
 
 from exporter.records.device import ProcessMemory
 from exporter.records.view import View
-from exporter.views.metrics.collector import Exposition
+from exporter.views.metrics.exposition import Exposition
 from exporter.views.metrics.table import FAMILIES
 from tests.views import bare_view, engine_view, gpu_uuid, gpu_view, make_view, rank_view
 

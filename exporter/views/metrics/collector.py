@@ -5,14 +5,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from math import inf
 
-from prometheus_client.core import CollectorRegistry, Metric
-from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.core import Metric
 
 from exporter.records.view import View
+from exporter.views.metrics.family import Family, Sample
 from exporter.views.metrics.own import DROPPED_SERIES
 from exporter.views.metrics.table import FAMILIES
-
-MAX_SERIES = 10_000
 
 
 class DroppedSeries:
@@ -47,35 +45,21 @@ class ViewCollector:
         self._dropped_series = dropped_series
         self._max_series = max_series
 
-    def collect(self) -> Iterator[Metric]:
-        """See prometheus_client's Collector; any thread may call it."""
+    def rows(self) -> Iterator[tuple[Family, list[Sample]]]:
+        """The families that have samples, within the cap; any thread may call it."""
         dropped = {}
         for family in FAMILIES:
-            samples = list(family.samples(self._view))
+            samples = family.samples_of(self._view)
             if len(samples) > self._max_series:
                 dropped[family.name] = len(samples) - self._max_series
                 del samples[self._max_series :]
             if samples:
-                yield family.metric(samples)
+                yield family, samples
         totals = self._dropped_series.add(self._view.published_monotonic_s, dropped)
         if totals:
-            yield DROPPED_SERIES.metric([((name,), total) for name, total in totals.items()])
+            yield DROPPED_SERIES, [((name,), total) for name, total in totals.items()]
 
-
-class Exposition:
-    """Makes the registry that is rendered for a View: its families, and this process's own.
-
-    `max_series`: see ViewCollector.
-    """
-
-    def __init__(self, max_series: int = MAX_SERIES) -> None:
-        self._max_series = max_series
-        self._dropped_series = DroppedSeries()
-        self._process = ProcessCollector(registry=None)
-
-    def registry_of(self, view: View) -> CollectorRegistry:
-        """A registry of its own with nothing but this View in it; any thread may call it."""
-        registry = CollectorRegistry()
-        registry.register(ViewCollector(view, self._dropped_series, self._max_series))
-        registry.register(self._process)
-        return registry
+    def collect(self) -> Iterator[Metric]:
+        """See prometheus_client's Collector; any thread may call it."""
+        for family, samples in self.rows():
+            yield family.metric(samples)

@@ -39,8 +39,16 @@ class Family:
     labels: tuple[str, ...]
     samples: Samples
 
+    def samples_of(self, view: View) -> list[Sample]:
+        """The family's samples in a View; those that are not finite numbers are left out."""
+        return [
+            (values, sample)
+            for values, sample in self.samples(view)
+            if isinstance(sample, Histogram) or isfinite(sample)
+        ]
+
     def metric(self, samples: Sequence[Sample]) -> Metric:
-        """The family with these samples; those that are not finite numbers are left out."""
+        """The family with these samples, as prometheus_client has it."""
         if self.kind == "histogram":
             histogram = HistogramMetricFamily(self.name, self.help, labels=self.labels)
             for values, sample in samples:
@@ -50,7 +58,7 @@ class Family:
         make = CounterMetricFamily if self.kind == "counter" else GaugeMetricFamily
         family = make(self.name, self.help, labels=self.labels)
         for values, sample in samples:
-            if not isinstance(sample, Histogram) and isfinite(sample):
+            if not isinstance(sample, Histogram):
                 family.add_metric(_clean(values), sample)
         return family
 
