@@ -56,11 +56,14 @@ class Peer:
                 time.sleep(2)  # a warm-up, not a synchronisation
                 cpu_before_s = _cpu_seconds(process.pid)
                 started_s = time.monotonic()
+                # as Prometheus does, one connection for as long as the server keeps it
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
                 while time.monotonic() < started_s + seconds:
                     scrape_started_s = time.monotonic()
-                    body = _scrape(port)
+                    body = _scrape(connection)
                     self.figures.scrape_ms.append(1000 * (time.monotonic() - scrape_started_s))
                     time.sleep(1)
+                connection.close()
                 elapsed_s = time.monotonic() - started_s
                 self.figures.cpu_ratio.append(
                     (_cpu_seconds(process.pid) - cpu_before_s) / elapsed_s
@@ -83,19 +86,19 @@ def _wait_until_it_answers(port: int) -> None:
     deadline_s = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline_s:
         with suppress(OSError, http.client.HTTPException):
-            if b"gpu" in _scrape(port):
-                return
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            try:
+                if b"gpu" in _scrape(connection):
+                    return
+            finally:
+                connection.close()
         time.sleep(0.1)
     raise TimeoutError(f"nothing to scrape on port {port} after {START_TIMEOUT_S} s")
 
 
-def _scrape(port: int) -> bytes:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    try:
-        connection.request("GET", "/metrics")
-        return connection.getresponse().read()
-    finally:
-        connection.close()
+def _scrape(connection: http.client.HTTPConnection) -> bytes:
+    connection.request("GET", "/metrics")
+    return connection.getresponse().read()
 
 
 def _cpu_seconds(pid: int) -> float:
