@@ -1,4 +1,4 @@
-"""The engine suite needs the real vLLM: without it the suite is left out, or fails when required."""
+"""The engine suite needs the real vLLM: without it, it is left out, or fails where required."""
 
 import importlib.util
 import os

@@ -38,7 +38,7 @@ def write_model(path: Path) -> Path:
         "tie_word_embeddings": False,
     }
     vocabulary = {"<unk>": 0, "<s>": 1, "</s>": 2} | {f"t{i}": i for i in range(3, 2048)}
-    tokenizer = {
+    tokenizer: dict[str, object] = {
         "version": "1.0",
         "truncation": None,
         "padding": None,
@@ -62,7 +62,7 @@ def write_model(path: Path) -> Path:
     return path
 
 
-def known(make: Callable[..., Any], **arguments: object) -> Any:  # noqa: ANN401 (vLLM's own class)
+def known(make: Callable[..., Any], **arguments: object) -> Any:
     """Call `make` with those arguments that it, or the class it inherits from, takes."""
     taken = inspect.signature(make).parameters
     if "kwargs" in taken and isinstance(make, type):
@@ -80,7 +80,7 @@ def make_scheduler(
     is_async: bool = False,
     log_stats: bool = True,
     caching: bool = True,
-) -> Any:  # noqa: ANN401
+) -> Any:
     """A scheduler with a pool of `blocks` blocks of BLOCK_SIZE tokens.
 
     `sliding_window`: add a second group of that many tokens, as hybrid models have.
@@ -157,8 +157,6 @@ class Load:
     """A seeded stream of requests: shared prefixes, random lengths, aborts."""
 
     def __init__(self, seed: int, *, prefixes: int = 6, longest: int = 400) -> None:
-        from vllm.utils import hashing
-
         self.random = random.Random(seed)
         self.finished = 0
         self._longest = longest
@@ -167,9 +165,9 @@ class Load:
             for _ in range(prefixes)
         ]
         self._number = 0
-        self._hasher = _block_hasher(hashing)
+        self._hasher = _block_hasher()
 
-    def request(self, prompt: int | None = None, output: int | None = None) -> Any:  # noqa: ANN401
+    def request(self, prompt: int | None = None, output: int | None = None) -> Any:
         """The next request; lengths in tokens, random when None."""
         from vllm import SamplingParams
         from vllm.v1.request import Request
@@ -194,24 +192,35 @@ class Load:
         )
 
 
-def _block_hasher(hashing: Any) -> Any:  # noqa: ANN401
+def _block_hasher() -> Any:
     from vllm.v1.core import kv_cache_utils
 
-    kv_cache_utils.init_none_hash(hashing.sha256)
-    return kv_cache_utils.get_request_block_hasher(BLOCK_SIZE, hashing.sha256)
+    try:
+        from vllm.utils.hashing import sha256
+    except ImportError:  # before 0.11
+        from vllm.utils import sha256
+    kv_cache_utils.init_none_hash(sha256)
+    return kv_cache_utils.get_request_block_hasher(BLOCK_SIZE, sha256)
 
 
-def answer(scheduler: Any, output: Any, rnd: random.Random) -> Any:  # noqa: ANN401
+class _Tokens(list[int]):
+    """A list that also is what 0.11 takes, a numpy array."""
+
+    def tolist(self) -> list[int]:
+        return list(self)
+
+
+def answer(scheduler: Any, output: Any, rnd: random.Random) -> Any:
     """What a model runner would give back for `output`: one made-up token per finished prompt."""
     from vllm.v1.outputs import ModelRunnerOutput
 
     ids = list(output.num_scheduled_tokens)
     requests = scheduler.requests
-    tokens: list[list[int]] = []
+    tokens: list[Any] = []
     for key in ids:
         request = requests.get(key)
         is_done = request is not None and request.num_computed_tokens >= request.num_tokens
-        tokens.append([rnd.randrange(3, 2000)] if is_done else [])
+        tokens.append(_Tokens([rnd.randrange(3, 2000)] if is_done else []))
     return known(
         ModelRunnerOutput,
         req_ids=ids,
@@ -224,7 +233,7 @@ def answer(scheduler: Any, output: Any, rnd: random.Random) -> Any:  # noqa: ANN
     )
 
 
-def drive(scheduler: Any, load: Load, steps: int, *, busy: int = 40) -> Iterator[Any]:  # noqa: ANN401
+def drive(scheduler: Any, load: Load, steps: int, *, busy: int = 40) -> Iterator[Any]:
     """Run `steps` steps and yield each SchedulerOutput before its result is handed back.
 
     Keeps about `busy` requests alive, aborts one now and then. A scheduler that is asynchronous

@@ -1,4 +1,4 @@
-"""A driven scheduler that the plugin has wrapped, with a clock and a record list of the test's own."""
+"""A driven scheduler wrapped by the plugin, with a clock and a record list of the test's own."""
 
 import importlib
 import sys
@@ -26,14 +26,14 @@ class StepClock:
 class Tapped:
     """A scheduler, its tap and all records so far; one second passes per `pass_time()`."""
 
-    def __init__(self, model: Path, **options: Any) -> None:  # noqa: ANN401
+    def __init__(self, model: Path, **options: Any) -> None:
         wrap_engine()
         self.clock = StepClock()
         self.records: list[TraceRecord] = []
         self.scheduler = make_scheduler(model, **options)
         self.tap = self.attach(self.scheduler)
 
-    def attach(self, scheduler: Any) -> SchedulerTap:  # noqa: ANN401
+    def attach(self, scheduler: Any) -> SchedulerTap:
         """Put a tap of our own into the place where the plugin's hook looks for it."""
         who = identity(scheduler.vllm_config, "test", "engine")
         tap = SchedulerTap(

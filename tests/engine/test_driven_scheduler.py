@@ -1,5 +1,6 @@
 """Each record against what vLLM's own scheduler says at that moment, under random load."""
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def test_each_sample_equals_what_the_scheduler_says(model: Path, options: dict[s
     assert all(facts.capabilities.values())
 
 
-def assert_equals_truth(record: KvRecord, scheduler: Any) -> None:  # noqa: ANN401
+def assert_equals_truth(record: KvRecord, scheduler: Any) -> None:
     groups = truth.page_tables(scheduler)
     table = record.page_table
     assert table is not None
@@ -138,20 +139,20 @@ def test_hits_and_preemptions_equal_what_vllm_publishes(model: Path, blocks: int
 class Published:
     """vLLM's own counts: the statistics that it hands to /metrics, and calls of its own methods."""
 
-    def __init__(self, scheduler: Any) -> None:  # noqa: ANN401
+    def __init__(self, scheduler: Any) -> None:
         self.queries = self.hits = self.preemptions = self.evictions = 0
         make_stats, preempt = scheduler.make_stats, scheduler._preempt_request
         pool = scheduler.kv_cache_manager.block_pool
         evict = pool._maybe_evict_cached_block
 
-        def make_and_read(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        def make_and_read(*args: Any, **kwargs: Any) -> Any:
             return self.read(make_stats(*args, **kwargs))
 
-        def count_preemption(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        def count_preemption(*args: Any, **kwargs: Any) -> Any:
             self.preemptions += 1
             return preempt(*args, **kwargs)
 
-        def count_eviction(block: Any) -> Any:  # noqa: ANN401
+        def count_eviction(block: Any) -> Any:
             had_hash = block.block_hash is not None
             result = evict(block)
             self.evictions += had_hash and block.block_hash is None
@@ -161,21 +162,19 @@ class Published:
         scheduler._preempt_request = count_preemption
         pool._maybe_evict_cached_block = count_eviction
 
-    def read(self, stats: Any) -> Any:  # noqa: ANN401
+    def read(self, stats: Any) -> Any:
         self.queries += stats.prefix_cache_stats.queries
         self.hits += stats.prefix_cache_stats.hits
         return stats
 
 
 def test_the_scheduler_is_freed_when_vllm_lets_go_of_it(model: Path) -> None:
-    import gc
-
     tapped = Tapped(model)
     tap = tapped.tap
     for _ in drive(tapped.scheduler, Load(seed=5), 20):
         pass
-    assert not tap.is_gone
+    states = [tap.is_gone]
     del tapped.scheduler
     gc.collect()
-    assert tap.is_gone
+    assert [*states, tap.is_gone] == [False, True]
     assert tap.tick() == ()

@@ -5,8 +5,8 @@ from typing import Any
 from tests.engine.driver import BLOCK_SIZE
 
 
-def page_tables(scheduler: Any) -> list[tuple[int, int, int, int]]:  # noqa: ANN401
-    """Per group: (pages, contiguous, descending, tables). Source: `get_block_ids` of all requests."""
+def page_tables(scheduler: Any) -> list[tuple[int, int, int, int]]:
+    """Per group: (pages, contiguous, descending, tables), from `get_block_ids` of all requests."""
     manager = scheduler.kv_cache_manager
     null_id = manager.block_pool.null_block.block_id
     groups = len(scheduler.kv_cache_config.kv_cache_groups)
@@ -29,7 +29,7 @@ def page_tables(scheduler: Any) -> list[tuple[int, int, int, int]]:  # noqa: ANN
     return [(row[0], row[1], row[2], row[3]) for row in sums]
 
 
-def slots(scheduler: Any) -> tuple[int, int]:  # noqa: ANN401
+def slots(scheduler: Any) -> tuple[int, int]:
     """(allocated, used) token slots of the first group, which is full attention."""
     allocated = used = 0
     for key, request in scheduler.requests.items():
@@ -39,7 +39,7 @@ def slots(scheduler: Any) -> tuple[int, int]:  # noqa: ANN401
     return allocated, used
 
 
-def pool(scheduler: Any) -> dict[str, int]:  # noqa: ANN401
+def pool(scheduler: Any) -> dict[str, int]:
     """The pool read block by block: free, cached, shared, runs of free ids, queue order."""
     block_pool = scheduler.kv_cache_manager.block_pool
     queue = block_pool.free_block_queue.get_all_free_blocks()
@@ -64,7 +64,7 @@ def pool(scheduler: Any) -> dict[str, int]:  # noqa: ANN401
     }
 
 
-def scheduled_tokens(scheduler: Any, output: Any) -> tuple[int, int]:  # noqa: ANN401
+def scheduled_tokens(scheduler: Any, output: Any) -> tuple[int, int]:
     """(inside the prompt, behind it): where the tokens of one step lie in their requests."""
     prompt = total = 0
     for key, number in output.num_scheduled_tokens.items():
