@@ -90,6 +90,10 @@ class AllocatorProbe:
         self._seconds += self._clock() - start
         return () if record is None else (record,)
 
+    def last(self) -> Sequence[TraceRecord]:
+        """Nothing: CUDA may be going down."""
+        return ()
+
     def facts(self, writer_errors: int, dropped_records: int) -> EngineRecord:
         """Facts and health of this worker's probe."""
         status, reason = self._status()

@@ -1,4 +1,7 @@
-"""The error policy of one probe: count what fails, and after ten failures in a row stop trying."""
+"""The error policy of one probe: count what fails, and after ten failures in a row stop trying.
+
+A caller that never sets `in_a_row` back makes it ten failures in all.
+"""
 
 FAILURES_IN_A_ROW = 10
 

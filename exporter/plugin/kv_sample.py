@@ -41,7 +41,8 @@ class KvSampler:
                 page_table, groups = read
                 slots = _guarded(probes.slots_guard, lambda: tables.slots(scheduler))
         if pool is not None:
-            blocks = _guarded(probes.pool_guard, pool.blocks)
+            has_peak = probes.peak_guard.is_on
+            blocks = _guarded(probes.pool_guard, lambda: pool.blocks(has_peak))
             if blocks is not None:
                 free_runs = pool.free_runs(blocks.num_free)
         if flow is not None and probes.flow_guard.is_on:

@@ -57,8 +57,8 @@ class PoolScan:
         if free < self._least_free:
             self._least_free = free
 
-    def blocks(self) -> Blocks:
-        """The pool now, with the peak of active blocks since the last call.
+    def blocks(self, has_peak: bool = True) -> Blocks:
+        """The pool now; with `has_peak` the highest number of active blocks since the last call.
 
         `cached` and `shared` come from the last lap, and are left out when the pool has moved on:
         see `fitting_lap`.
@@ -73,7 +73,7 @@ class PoolScan:
             num_free=free,
             cached=lap.cached if lap is not None and lap.cached <= free else None,
             shared=lap.shared if lap is not None and lap.shared <= active else None,
-            active_peak=peak,
+            active_peak=peak if has_peak else None,
         )
 
     def fitting_lap(self, free: int) -> Lap | None:

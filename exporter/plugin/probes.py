@@ -30,6 +30,7 @@ class SchedulerProbes:
             "evictions", lambda: EvictionCount(scheduler.kv_cache_manager.block_pool)
         )
         self.slots_guard = Guard("slots")
+        self.peak_guard = Guard("pool_peak")
         self.scan_guard = Guard("pool_scan")
         self.prefix_cache_guard = Guard("prefix_cache")
         self.queues_guard = Guard("queues")
@@ -39,6 +40,7 @@ class SchedulerProbes:
             self.tables_guard,
             self.slots_guard,
             self.pool_guard,
+            self.peak_guard,
             self.scan_guard,
             self.flow_guard,
             self.prefix_cache_guard,

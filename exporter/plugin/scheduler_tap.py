@@ -23,6 +23,7 @@ LONGEST_INTERVAL_S = 60.0
 SLOW_STEP_S = 0.002
 SLOW_STEPS_IN_A_ROW = 10
 SILENT_AFTER_S = 30.0
+LAST_SAMPLE_TIMEOUT_S = 0.5
 
 
 class SchedulerTap:
@@ -80,11 +81,10 @@ class SchedulerTap:
         guard = probes.flow_guard
         if guard.is_on and probes.flow is not None:
             try:
-                probes.flow.count(scheduler, output)
-                guard.in_a_row = 0
+                probes.flow.count(scheduler, output)  # no way back: one miss spoils a counter
             except Exception as exc:
                 guard.failed(type(exc).__name__)
-        guard = probes.pool_guard
+        guard = probes.peak_guard
         if guard.is_on and probes.pool is not None:
             try:
                 probes.pool.watch_peak()
@@ -145,6 +145,16 @@ class SchedulerTap:
             self._finish_lap(steps, now)
             records = self._sampler.sample(scheduler, self._interval_s)
         return records if self._steps == steps else ()  # else the engine woke up meanwhile
+
+    def last(self) -> Sequence[TraceRecord]:
+        """One sample more, so that the counters in the file are complete."""
+        scheduler = self._scheduler()
+        if scheduler is None or not self._lock.acquire(timeout=LAST_SAMPLE_TIMEOUT_S):
+            return ()
+        try:
+            return self._sampler.sample(scheduler, self._interval_s)
+        finally:
+            self._lock.release()
 
     def facts(self, writer_errors: int, dropped_records: int) -> EngineRecord:
         """Facts, capabilities and health."""

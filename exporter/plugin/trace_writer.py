@@ -45,6 +45,10 @@ class RecordSource(Protocol):
         """Records that are due now; called every TICK_S unless paused."""
         ...
 
+    def last(self) -> Sequence[TraceRecord]:
+        """Records with which the file is to end; called once, when the process exits."""
+        ...
+
     def facts(self, writer_errors: int, dropped_records: int) -> EngineRecord:
         """Facts and health, with the writer's own counts added."""
         ...
@@ -106,7 +110,10 @@ class TraceWriter:
             except Exception as exc:
                 self._failed(exc)
         with contextlib.suppress(Exception):
-            self._write(self._collect(0))
+            records = self._collect(0)
+            if not self._is_paused:
+                records.extend(self._source.last())
+            self._write(records)
             self._file.close()
         self._at_exit.cancel()
 

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +29,16 @@ class Tapped:
 
     def __init__(self, model: Path, **options: Any) -> None:
         wrap_engine()
-        self.clock = StepClock()
+        self.clock: Callable[[], float] = StepClock()
         self.records: list[TraceRecord] = []
         self.scheduler = make_scheduler(model, **options)
         self.tap = self.attach(self.scheduler)
 
-    def attach(self, scheduler: Any) -> SchedulerTap:
+    def attach(self, scheduler: Any, interval_s: float = 1.0) -> SchedulerTap:
         """Put a tap of our own into the place where the plugin's hook looks for it."""
         who = identity(scheduler.vllm_config, "test", "engine")
         tap = SchedulerTap(
-            scheduler, who, engine_facts(scheduler.vllm_config), 1.0, clock=self.clock
+            scheduler, who, engine_facts(scheduler.vllm_config), interval_s, clock=self.clock
         )
         tap.put = self.records.append
         setattr(self.scheduler, hooks.TAP_ATTRIBUTE, tap)
@@ -45,7 +46,12 @@ class Tapped:
         return tap
 
     def pass_time(self, seconds: float = 1.0) -> None:
+        assert isinstance(self.clock, StepClock)
         self.clock.now_s += seconds
+
+    def sample_now(self) -> list[KvRecord]:
+        """What the file would end with if the process ended now."""
+        return [record for record in self.tap.last() if isinstance(record, KvRecord)]
 
     def take(self) -> list[KvRecord]:
         """The samples since the last call."""

