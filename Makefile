@@ -15,6 +15,16 @@ $(STAMP): pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
+DEMO := .venv-demo
+$(DEMO)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(DEMO)
+	$(DEMO)/bin/pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+demo: $(DEMO)/.installed ## run the daemon on the bundled recording, at http://localhost:10411
+	@echo "Open http://localhost:10411 (Ctrl-C ends it)"
+	@$(DEMO)/bin/vllm-memory-exporter demo
+
 test: $(STAMP) ## set up and run the test suite
 	$(BIN)/pytest
 
@@ -42,6 +52,23 @@ check: $(STAMP) ## format, lint, types, import contracts
 format: $(STAMP) ## rewrite files to the project's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+BENCH := .venv-bench
+$(BENCH)/.installed:
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/pip install --quiet --disable-pip-version-check nvitop-exporter==1.7.2
+	@touch $@
+
+bench: $(STAMP) $(BENCH)/.installed ## print the budgets' figures; needs gcc, takes 4 minutes
+	$(BIN)/python -m tests.bench.bench_lateness
+	$(BIN)/python -m tests.bench.bench_trace_reading
+	$(BIN)/python -m tests.bench.bench_daemon --peer $(BENCH)/bin/nvitop-exporter
+
+docs: $(STAMP) ## write docs/metrics.md from the metric table
+	$(BIN)/python -m exporter.views.metrics.reference > docs/metrics.md
+
+golden: $(STAMP) ## write the golden files anew; read the diff before committing
+	$(BIN)/python -m tests.golden.capture
 
 clean: ## remove environments and caches
 	rm -rf .venv .venv-demo .venv-engine .venv-bench .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist

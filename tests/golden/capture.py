@@ -13,6 +13,7 @@ OWN_PREFIXES = ("vllm_memory_exporter_", "process_")
 
 GOLDEN = {
     HERE / "tp4_cotenant_at_36.2s.txt": (bundled_path(), 36.2),
+    HERE / "h200_torch_at_26s.txt": (HERE / "h200_torch.jsonl", 26.0),
 }
 """File → the recording that it is of, and where that is frozen (seconds)."""
 
