@@ -15,28 +15,40 @@ from exporter.records.trace import KvGroup, PageTable, Slots
 APPEND_ONLY_KINDS = frozenset({"FullAttentionSpec", "MLAAttentionSpec"})
 """vLLM only ever appends to these groups' tables; all others get null blocks put in place."""
 
+FEW_BLOCKS = 16
+
 _block_id = attrgetter("block_id")
 _computed_tokens = attrgetter("num_computed_tokens")
 
 
 class _Cursor:
-    """What has been counted of one append-only table, up to `pages` pages ending in `last`."""
+    """What has been counted of one append-only table: `pages` pages, `last` being the last one."""
 
-    __slots__ = ("blocks", "down", "last", "pages", "up")
+    __slots__ = ("blocks", "down", "last", "last_id", "pages", "up")
 
     def __init__(self, blocks: Sequence[Block]) -> None:
-        ids = list(map(_block_id, blocks))
         self.blocks = blocks
-        self.pages = len(ids)
-        self.last = ids[-1]
-        up, self.down = count_steps(ids[1:], ids[0]) if len(ids) > 1 else (0, 0)
-        self.up = up + 1
+        self.pages = self.up = self.down = 0
+        self.last: Block | None = None
+        self.last_id = blocks[0].block_id - 1  # so the first page counts as contiguous
+
+    def advance(self, pages: int) -> PageCounts:
+        """Count that many pages more (at least one); returns what they add."""
+        new = self.blocks[self.pages : self.pages + pages]
+        up, down = count_steps(list(map(_block_id, new)), self.last_id)
+        self.last = new[-1]
+        self.last_id = new[-1].block_id
+        self.pages += len(new)
+        self.up += up
+        self.down += down
+        return PageCounts(len(new), up, down)
 
 
 class GroupTables:
     """The tables of one KV cache group.
 
     `kind`: vLLM's spec name; `block_size`: tokens per block, context parallelism included.
+    `counts` are pages over all tables and `tables` those with a page, as of the last update.
     """
 
     def __init__(self, kind: str, block_size: int, null_id: int) -> None:
@@ -48,18 +60,15 @@ class GroupTables:
         self._null_id = null_id
         self._cursors: dict[str, _Cursor] = {}
 
-    def update(self, tables: Mapping[str, Sequence[Block]]) -> None:
-        """Bring `counts` (pages over all tables) and `tables` (those with a page) up to date."""
-        if self.is_append_only:
-            self._follow(tables)
-        else:
-            counted = [
-                counts
-                for blocks in tables.values()
-                if (counts := count_pages(list(map(_block_id, blocks)), self._null_id)).pages
-            ]
-            self.tables = len(counted)
-            self.counts = _total(counted)
+    def rescan(self, tables: Mapping[str, Sequence[Block]]) -> None:
+        """Count all tables anew: for groups in which vLLM replaces blocks in place."""
+        counted = [
+            counts
+            for blocks in tables.values()
+            if (counts := count_pages(list(map(_block_id, blocks)), self._null_id)).pages
+        ]
+        self.tables = len(counted)
+        self.counts = _total(counted)
 
     def worst(self, number: int) -> list[tuple[int, int, int]]:
         """The `number` tables with most extents: (pages, extents, descending), worst first."""
@@ -75,49 +84,64 @@ class GroupTables:
         self._cursors.clear()
         self.counts, self.tables = NO_PAGES, 0
 
-    def _follow(self, tables: Mapping[str, Sequence[Block]]) -> None:
+    def follow(self, tables: Mapping[str, Sequence[Block]], effort: int) -> bool:
+        """Count what is new in append-only tables.
+
+        Args: effort: how much to do at most, in new blocks of known tables; the blocks of a new
+            table come cheaper, at a quarter each.
+        Returns: whether all is counted; if not, the next call goes on.
+        """
         cursors = self._cursors
         pages, contiguous, descending = self.counts
-        empty = 0
+        empty = behind = 0
         for key, blocks in tables.items():
             cursor = cursors.get(key)
             length = len(blocks)
             if cursor is not None:
                 seen = cursor.pages
-                if (
-                    cursor.blocks is blocks
-                    and length >= seen
-                    and blocks[seen - 1].block_id == cursor.last
-                ):
-                    if length > seen:
-                        last, up, down = cursor.last, 0, 0
-                        for block in blocks[seen:]:
-                            block_id = block.block_id
-                            if block_id == last + 1:
-                                up += 1
-                            elif block_id == last - 1:
-                                down += 1
-                            last = block_id
-                        cursor.last = last
-                        cursor.pages = length
-                        cursor.up += up
-                        cursor.down += down
-                        pages += length - seen
-                        contiguous += up
-                        descending += down
-                    continue
-                del cursors[key]  # preempted and back, or rolled back: count it anew
-                pages -= seen
-                contiguous -= cursor.up
-                descending -= cursor.down
+                if cursor.blocks is blocks and length >= seen and blocks[seen - 1] is cursor.last:
+                    if length == seen:
+                        continue
+                else:  # preempted and back, or rolled back: count it anew
+                    del cursors[key]
+                    pages -= seen
+                    contiguous -= cursor.up
+                    descending -= cursor.down
+                    cursor = None
             if not length:
                 empty += 1
                 continue
-            cursors[key] = cursor = _Cursor(blocks)
-            pages += cursor.pages
-            contiguous += cursor.up
-            descending += cursor.down
-        if len(cursors) > len(tables) - empty:
+            if effort <= 0:
+                behind += 1
+                continue
+            if cursor is None:
+                cursors[key] = cursor = _Cursor(blocks)
+            elif length - seen < FEW_BLOCKS:  # the usual case, worth its own loop
+                last, up, down = cursor.last_id, 0, 0
+                for block in blocks[seen:]:
+                    block_id = block.block_id
+                    if block_id == last + 1:
+                        up += 1
+                    elif block_id == last - 1:
+                        down += 1
+                    last = block_id
+                cursor.last, cursor.last_id, cursor.pages = block, last, length
+                effort -= length - seen
+                pages += length - seen
+                if up:
+                    cursor.up += up
+                    contiguous += up
+                if down:
+                    cursor.down += down
+                    descending += down
+                continue
+            added = cursor.advance(4 * effort)
+            effort -= min(added.pages, 8 + added.pages // 4)
+            behind += cursor.pages < length
+            pages += added.pages
+            contiguous += added.contiguous
+            descending += added.descending
+        if len(cursors) > len(tables) - empty - behind:
             for key in cursors.keys() - tables.keys():
                 cursor = cursors.pop(key)
                 pages -= cursor.pages
@@ -125,6 +149,7 @@ class GroupTables:
                 descending -= cursor.down
         self.counts = PageCounts(pages, contiguous, descending)
         self.tables = len(cursors)
+        return not behind
 
 
 class BlockProbe:
@@ -151,18 +176,28 @@ class BlockProbe:
         """Tokens per block of the first full-attention group, else of the first group."""
         return next((g for g in self.groups if g.is_append_only), self.groups[0]).block_size
 
-    def read(self, scheduler: Scheduler) -> tuple[PageTable, tuple[KvGroup, ...] | None]:
-        """Pages over all groups, and by group where there are several.
+    def update(self, scheduler: Scheduler, effort: int) -> bool:
+        """Count what is new; O(tables + new blocks), and at most about `effort` new blocks.
 
-        Costs O(tables + new blocks). Raises what a changed layout raises.
+        Returns: whether the counts are complete; if not, the next call goes on.
+        Raises: what a changed layout raises; the next call then counts everything anew.
         """
         try:
-            for group, tables in zip(self.groups, self._tables(scheduler), strict=True):
-                group.update(tables)
+            pairs = list(zip(self.groups, self._tables(scheduler), strict=True))
+            behind = [g for g, t in pairs if g.is_append_only and not g.follow(t, effort)]
+            if behind:
+                return False
+            for group, tables in pairs:
+                if not group.is_append_only:
+                    group.rescan(tables)
         except BaseException:
             for group in self.groups:
                 group.forget()
             raise
+        return True
+
+    def counts(self) -> tuple[PageTable, tuple[KvGroup, ...] | None]:
+        """Pages over all groups, and by group where there are several, as of the last update."""
         groups = self.groups
         page_table = _page_table(_total([g.counts for g in groups]), sum(g.tables for g in groups))
         if len(groups) < 2:

@@ -29,16 +29,30 @@ class KvSampler:
         self._worst_tables = worst_tables
         self._clock = clock
         self._worst_due_s = clock()
+        self._has_tables = False
+
+    def catch_up(self, scheduler: Scheduler, effort: int) -> bool:
+        """Bring the page tables up to date, as far as `effort` goes; False while that is not all.
+
+        A probe that fails or is off has nothing to catch up with.
+        """
+        tables, guard = self._probes.tables, self._probes.tables_guard
+        if tables is None or not guard.is_on:
+            return True
+        self._has_tables = False
+        is_done = _guarded(guard, lambda: tables.update(scheduler, effort))
+        self._has_tables = is_done is True
+        return is_done is not False
 
     def sample(self, scheduler: Scheduler, interval_s: float) -> list[TraceRecord]:
-        """Read everything once; never raises, what fails is None in the record."""
+        """Read everything else and tell all; what fails is None in the record."""
         probes = self._probes
         tables, pool, flow = probes.tables, probes.pool, probes.flow
         page_table = groups = slots = blocks = free_runs = cache = tokens = preemptions = None
-        if tables is not None:
-            read = _guarded(probes.tables_guard, lambda: tables.read(scheduler))
-            if read is not None:
-                page_table, groups = read
+        if tables is not None and self._has_tables:
+            counts = _guarded(probes.tables_guard, tables.counts)
+            if counts is not None:
+                page_table, groups = counts
                 slots = _guarded(probes.slots_guard, lambda: tables.slots(scheduler))
         if pool is not None:
             has_peak = probes.peak_guard.is_on

@@ -3,6 +3,7 @@
 It decides when, bounds what that costs, and keeps every failure to itself.
 """
 
+import sys
 import threading
 import time
 import weakref
@@ -20,6 +21,8 @@ SLICE_INTERVAL_S = 0.025
 LAP_MAX_AGE_S = 30.0
 LARGEST_SHARE = 0.002  # of the engine's time: for samples, and again for slices of the pool
 LONGEST_INTERVAL_S = 60.0
+EFFORT_PER_STEP = 300  # blocks
+STEPS_BEHIND = 16  # after that many steps a sample is finished whatever it takes
 SLOW_STEP_S = 0.002
 SLOW_STEPS_IN_A_ROW = 10
 SILENT_AFTER_S = 30.0
@@ -59,6 +62,7 @@ class SchedulerTap:
         self._lock = threading.Lock()  # between a step's sample and the idle one
         self._steps = 0
         self._slow_steps = 0
+        self._steps_behind = 0
         self._seconds = 0.0
         self._least_interval_s = self._interval_s = interval_s
         self._started_s = self._last_step_s = self._lap_begun_s = clock()
@@ -143,6 +147,7 @@ class SchedulerTap:
         with self._lock:
             steps = self._steps
             self._finish_lap(steps, now)
+            self._sampler.catch_up(scheduler, sys.maxsize)
             records = self._sampler.sample(scheduler, self._interval_s)
         return records if self._steps == steps else ()  # else the engine woke up meanwhile
 
@@ -152,6 +157,7 @@ class SchedulerTap:
         if scheduler is None or not self._lock.acquire(timeout=LAST_SAMPLE_TIMEOUT_S):
             return ()
         try:
+            self._sampler.catch_up(scheduler, sys.maxsize)
             return self._sampler.sample(scheduler, self._interval_s)
         finally:
             self._lock.release()
@@ -198,6 +204,8 @@ class SchedulerTap:
             return
         try:
             if now >= self._sample_due_s:
+                if not self._has_caught_up(scheduler):
+                    return
                 for record in self._sampler.sample(scheduler, self._interval_s):
                     self.put(record)
                 cost_s = self._clock() - now
@@ -212,6 +220,15 @@ class SchedulerTap:
         finally:
             self._lock.release()
         self._due_s = min(self._sample_due_s, self._slice_due_s)
+
+    def _has_caught_up(self, scheduler: Scheduler) -> bool:
+        """Whether the page tables are counted; a backlog is spread over some steps."""
+        self._steps_behind += 1
+        effort = EFFORT_PER_STEP if self._steps_behind < STEPS_BEHIND else sys.maxsize
+        if self._sampler.catch_up(scheduler, effort):
+            self._steps_behind = 0
+            return True
+        return False
 
     def _scan(self, now: float) -> None:
         probes = self.probes

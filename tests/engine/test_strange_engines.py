@@ -164,7 +164,7 @@ FAULTS: dict[str, tuple[type, str, set[str]]] = {
     "the pool after a step": (PoolScan, "watch_peak", {"pool_peak"}),
     "the pool in a sample": (PoolScan, "blocks", {"pool"}),
     "a slice of the pool": (PoolScan, "scan_slice", {"pool_scan"}),
-    "the tables": (BlockProbe, "read", {"page_table"}),
+    "the tables": (BlockProbe, "update", {"page_table"}),
     "the slots": (BlockProbe, "slots", {"slots"}),
     "the sample itself": (KvSampler, "sample", {"samples"}),
     "the bookkeeping": (SchedulerTap, "_work", {"samples"}),
@@ -227,13 +227,13 @@ def test_a_probe_that_takes_10_ms_in_each_step_is_switched_off(
 def test_a_sample_that_takes_10_ms_is_taken_every_5_s(
     real_time: Tapped, plain: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = BlockProbe.read
+    update = BlockProbe.update
 
-    def dawdle(self: BlockProbe, scheduler: Any) -> Any:
+    def dawdle(self: BlockProbe, scheduler: Any, effort: int) -> bool:
         time.sleep(0.01)
-        return read(self, scheduler)
+        return update(self, scheduler, effort)
 
-    monkeypatch.setattr(BlockProbe, "read", dawdle)
+    monkeypatch.setattr(BlockProbe, "update", dawdle)
     assert schedules(real_time.scheduler, lambda: time.sleep(0.004)) == plain
     assert len(real_time.take()) == 2
     (later,) = real_time.sample_now()

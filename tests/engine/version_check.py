@@ -65,9 +65,7 @@ def check(options: dict[str, Any], model: Path) -> dict[str, Any]:
             wrong += not is_equal
         if step % 5 == 3:
             tapped.pass_time()
-    tapped.pass_time()
-    scheduler.schedule()
-    record = tapped.take()[-1]
+    (record,) = tapped.sample_now()
     facts = tapped.tap.facts(0, 0)
     cache = record.prefix_cache
     return {
