@@ -22,6 +22,22 @@ class FlowCounts:
     all others count as generated, speculative ones too. Source: SchedulerOutput.
     """
 
+    __slots__ = (
+        "_has_cache",
+        "_has_vllm_counts",
+        "_hit",
+        "_manager",
+        "_prefilling",
+        "_prompt",
+        "_query",
+        "_stats",
+        "_stats_seen",
+        "_total",
+        "_vllm_hit",
+        "_vllm_query",
+        "preemptions",
+    )
+
     def __init__(self, scheduler: Scheduler) -> None:
         manager = scheduler.kv_cache_manager
         self.preemptions = 0

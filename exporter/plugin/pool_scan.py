@@ -11,7 +11,7 @@ from exporter.plugin.engine_shapes import Block, BlockPool
 from exporter.records.trace import Blocks, FreeRuns
 
 SLICE_BLOCKS = 512
-QUEUE_HEAD_BLOCKS = 512
+QUEUE_HEAD_BLOCKS = 256
 LAP_TOLERANCE = 0.05
 
 _EMPTY, _CACHED, _ACTIVE, _SHARED = range(4)
@@ -31,7 +31,22 @@ class Lap(NamedTuple):
 class PoolScan:
     """Reads one BlockPool. Source: `block_pool.blocks[i].ref_cnt` and `._block_hash`, and the
     linked list behind `free_block_queue.fake_free_list_head`.
+
+    `queue`, `least_free`: vLLM's free queue, and the fewest free blocks since `blocks()`; whoever
+    steps keeps the latter down.
     """
+
+    __slots__ = (
+        "_head",
+        "_key",
+        "_pool",
+        "_states",
+        "_usable",
+        "lap",
+        "least_free",
+        "null_id",
+        "queue",
+    )
 
     def __init__(self, pool: BlockPool) -> None:
         self.lap: Lap | None = None
@@ -39,23 +54,19 @@ class PoolScan:
         self._pool = pool
         self._states = bytearray()
         self._key = (0, 0)
+        self._head: tuple[int, int] | None = None
         self._usable = pool.num_gpu_blocks - 1
-        self._least_free = self.num_free()
+        self.queue = pool.free_block_queue
+        self.least_free = self.num_free()
         first = pool.blocks[0]
         _ = (first.ref_cnt, first._block_hash, pool.free_block_queue.fake_free_list_head)
 
     def num_free(self) -> int:
         """Blocks in vLLM's free queue now, cached ones included. Raises: TypeError: no number."""
-        free = self._pool.free_block_queue.num_free_blocks
+        free = self.queue.num_free_blocks
         if not isinstance(free, int):
             raise TypeError(f"num_free_blocks is {free!r}")
         return free
-
-    def watch_peak(self) -> None:
-        """Note the fill after a step; O(1)."""
-        free = self._pool.free_block_queue.num_free_blocks
-        if free < self._least_free:
-            self._least_free = free
 
     def blocks(self, has_peak: bool = True) -> Blocks:
         """The pool now; with `has_peak` the highest number of active blocks since the last call.
@@ -65,8 +76,8 @@ class PoolScan:
         """
         free = self.num_free()
         active = self._usable - free
-        peak = max(active, self._usable - self._least_free)
-        self._least_free = free
+        peak = max(active, self._usable - self.least_free)
+        self.least_free = free
         lap = self.fitting_lap(free)
         return Blocks(
             total=self._usable + 1,
@@ -92,30 +103,34 @@ class PoolScan:
 
     @property
     def slices(self) -> int:
-        """Slices in a lap."""
-        return -(-(self._usable + 1) // SLICE_BLOCKS)
+        """Calls of scan_slice in a lap."""
+        return -(-(self._usable + 1) // SLICE_BLOCKS) + 2
 
     def scan_slice(self, step: int) -> bool:
-        """Read the next SLICE_BLOCKS blocks; True when a lap has ended with them.
+        """Do the next part of a lap; True when it was the last.
 
-        `step` is the scheduler's step count, kept as the lap's start.
+        Parts: SLICE_BLOCKS blocks each, then the head of the free queue, then the figures of the
+        lap. `step` is the scheduler's step count, kept as the lap's start.
         """
         states = self._states
-        if not states:
-            self._key = (step, self.num_free())
         begin = len(states)
-        states += _states(self._pool.blocks[begin : begin + SLICE_BLOCKS])
-        if len(states) < self._usable + 1:
+        if begin <= self._usable:
+            if not begin:
+                self._key = (step, self.num_free())
+                self._head = None
+            states += _states(self._pool.blocks[begin : begin + SLICE_BLOCKS])
+            return False
+        if self._head is None:
+            self._head = self._queue_head()
             return False
         states[self.null_id] = _ACTIVE  # never free: nobody can be given it
-        walked, contiguous = self._queue_head()
-        runs, longest = _runs(states.translate(_IS_FREE))
+        cached = states.count(_CACHED)
         self.lap = Lap(
             self._key,
-            free=states.count(_EMPTY) + states.count(_CACHED),
-            cached=states.count(_CACHED),
+            free=states.count(_EMPTY) + cached,
+            cached=cached,
             shared=states.count(_SHARED),
-            free_runs=FreeRuns(runs, longest, walked, contiguous),
+            free_runs=FreeRuns(*_runs(states.translate(_IS_FREE)), *self._head),
         )
         self._states = bytearray()
         return True
@@ -132,7 +147,7 @@ class PoolScan:
         """(blocks walked, those that follow their predecessor + 1) at the head of the queue."""
         walked = contiguous = 0
         previous = None
-        block = self._pool.free_block_queue.fake_free_list_head.next_free_block
+        block = self.queue.fake_free_list_head.next_free_block
         while block is not None and block.block_id >= 0 and walked < QUEUE_HEAD_BLOCKS:
             block_id = block.block_id
             if previous is None or block_id == previous + 1:

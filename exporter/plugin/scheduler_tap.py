@@ -3,6 +3,7 @@
 It decides when, bounds what that costs, and keeps every failure to itself.
 """
 
+import math
 import sys
 import threading
 import time
@@ -51,6 +52,8 @@ class SchedulerTap:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.probes = SchedulerProbes(scheduler)
+        self._flow = self.probes.flow  # None once it is off; so is `_pool`, for the peak only
+        self._pool = self.probes.pool
         self.put: Callable[[TraceRecord], None] = _nowhere
         self._scheduler = weakref.ref(scheduler)
         self._identity = identity
@@ -81,25 +84,21 @@ class SchedulerTap:
         start = self._clock()
         self._steps += 1
         self._last_step_s = start
-        probes = self.probes
-        guard = probes.flow_guard
-        if guard.is_on and probes.flow is not None:
+        flow = self._flow
+        if flow is not None:
             try:
-                probes.flow.count(scheduler, output)  # no way back: one miss spoils a counter
+                flow.count(scheduler, output)
             except Exception as exc:
-                guard.failed(type(exc).__name__)
-        guard = probes.peak_guard
-        if guard.is_on and probes.pool is not None:
+                self._flow_failed(type(exc).__name__)
+        pool = self._pool
+        if pool is not None:
             try:
-                probes.pool.watch_peak()
+                if pool.queue.num_free_blocks < pool.least_free:
+                    pool.least_free = pool.num_free()
             except Exception as exc:
-                guard.failed(type(exc).__name__)
-        if start >= self._due_s and probes.work_guard.is_on:
-            try:
-                self._work(scheduler, self._clock())
-                probes.work_guard.in_a_row = 0
-            except Exception as exc:
-                probes.work_guard.failed(type(exc).__name__)
+                self._peak_failed(type(exc).__name__)
+        if start >= self._due_s:
+            self._work_guarded(scheduler)
             self._seconds += self._clock() - start
             return
         seconds = self._clock() - start
@@ -107,8 +106,9 @@ class SchedulerTap:
         if seconds > SLOW_STEP_S:
             self._slow_steps += 1
             if self._slow_steps == SLOW_STEPS_IN_A_ROW:
-                probes.flow_guard.switch_off("slow step")
-        else:
+                self.probes.flow_guard.switch_off("slow step")
+                self._flow = None
+        elif self._slow_steps:
             self._slow_steps = 0
 
     def stop(self) -> None:
@@ -197,6 +197,30 @@ class SchedulerTap:
         if not any(guard.is_on for guard in main):
             return "unsupported", "; ".join(reasons)
         return ("degraded", "; ".join(reasons)) if reasons else ("active", None)
+
+    def _flow_failed(self, why: str) -> None:
+        """There is no way back: one step that is missed spoils a counter."""
+        guard = self.probes.flow_guard
+        guard.failed(why)
+        if not guard.is_on:
+            self._flow = None
+
+    def _peak_failed(self, why: str) -> None:
+        guard = self.probes.peak_guard
+        guard.failed(why)
+        if not guard.is_on:
+            self._pool = None
+
+    def _work_guarded(self, scheduler: Scheduler) -> None:
+        guard = self.probes.work_guard
+        if not guard.is_on:
+            self._due_s = math.inf
+            return
+        try:
+            self._work(scheduler, self._clock())
+            guard.in_a_row = 0
+        except Exception as exc:
+            guard.failed(type(exc).__name__)
 
     def _work(self, scheduler: Scheduler, now: float) -> None:
         """A sample or a slice of the pool, whichever is due; neither while the writer samples."""

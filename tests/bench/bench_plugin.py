@@ -24,7 +24,7 @@ from exporter.records.trace import TraceRecord
 
 STEPS = 1200
 STEPS_PER_SAMPLE = 40
-KINDS = ("plain step", "with slice", "catching up", "with sample")
+KINDS = ("decode only", "with new requests", "with slice", "catching up", "with sample")
 
 REGISTER = """
 import json, sys, time
@@ -60,7 +60,8 @@ class Timed:
 
     def on_step(self, scheduler: Any, output: Any) -> None:
         self._records.clear()
-        lap = len(self._tap.probes.pool._states)
+        pool = self._tap.probes.pool
+        lap = (len(pool._states), pool._head)
         behind = self._tap._steps_behind
         start = time.perf_counter()
         self._tap.on_step(scheduler, output)
@@ -69,10 +70,12 @@ class Timed:
             kind = "with sample"
         elif self._tap._steps_behind != behind:
             kind = "catching up"
-        elif len(self._tap.probes.pool._states) != lap:
+        elif (len(pool._states), pool._head) != lap:
             kind = "with slice"
+        elif output.scheduled_new_reqs or self._tap.probes.flow._prefilling:
+            kind = "with new requests"
         else:
-            kind = "plain step"
+            kind = "decode only"
         self.times[kind].append(seconds)
 
 

@@ -161,7 +161,6 @@ def explode(*args: object, **kwargs: object) -> None:
 FAULTS: dict[str, tuple[type, str, set[str]]] = {
     "counting": (FlowCounts, "count", {"flow"}),
     "the prefix cache": (FlowCounts, "prefix_cache", {"prefix_cache"}),
-    "the pool after a step": (PoolScan, "watch_peak", {"pool_peak"}),
     "the pool in a sample": (PoolScan, "blocks", {"pool"}),
     "a slice of the pool": (PoolScan, "scan_slice", {"pool_scan"}),
     "the tables": (BlockProbe, "update", {"page_table"}),

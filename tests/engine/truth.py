@@ -52,7 +52,7 @@ def pool(scheduler: Any) -> dict[str, int]:
                 runs[-1] += 1
             else:
                 runs.append(1)
-    head = ids[:512]
+    head = ids[:256]
     return {
         "free": len(ids),
         "cached": sum(block.block_hash is not None for block in queue),
