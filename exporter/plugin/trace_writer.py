@@ -21,6 +21,7 @@ from exporter.records.trace import EngineRecord, TraceRecord
 TICK_S = 0.25
 FACTS_INTERVAL_S = 30.0
 QUEUE_RECORDS = 1024
+LEAST_BACK_OFF_S = 1.0
 LONGEST_BACK_OFF_S = 60.0
 CLOSE_TIMEOUT_S = 2.0
 PAUSE_FILE = "pause"
@@ -170,7 +171,7 @@ class TraceWriter:
         self.errors += 1
         if not self._back_off_s:
             _log.warning("the memory trace cannot be written to %s: %r", self._file.path, exc)
-        self._back_off_s = min(max(1.0, self._back_off_s * 2), LONGEST_BACK_OFF_S)
+        self._back_off_s = min(max(LEAST_BACK_OFF_S, self._back_off_s * 2), LONGEST_BACK_OFF_S)
         self._retry_at_s = time.monotonic() + self._back_off_s
         with contextlib.suppress(OSError):
             self._file.close()
