@@ -111,6 +111,7 @@ class TraceWriter:
             except Exception as exc:
                 self._failed(exc)
         with contextlib.suppress(Exception):
+            self._retry_at_s = 0.0  # whatever went wrong before, try once more
             records = self._collect(0)
             if not self._is_paused:
                 records.extend(self._source.last())

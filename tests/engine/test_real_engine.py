@@ -1,0 +1,283 @@
+"""The plugin inside whole engines on CPU, found and loaded by vLLM itself."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.driver import write_model
+from tests.engine.run_llm import ENVIRONMENT
+
+pytestmark = pytest.mark.engine
+
+START_TIMEOUT_S = 120
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("model"))
+
+
+def run_llm(model: Path, **environment: str) -> tuple[dict[str, Any], str]:
+    """What an engine generates in a process of its own, and its log."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.engine.run_llm", str(model)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=START_TIMEOUT_S,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    result: dict[str, Any] = json.loads(done.stdout.strip().rpartition("\n")[2])
+    return result, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def plain(model: Path) -> list[list[int]]:
+    """The tokens that come out without the plugin."""
+    result, _ = run_llm(model)
+    assert not result["plugin"]
+    tokens: list[list[int]] = result["tokens"]
+    return tokens
+
+
+def records(directory: Path, role: str) -> list[dict[str, Any]]:
+    """All records of the one file of that role."""
+    (path,) = directory.glob(f"*.{role}.dp0.r0.*.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_an_engine_in_this_process_generates_the_same_and_leaves_a_trace(
+    model: Path, plain: list[list[int]], tmp_path: Path
+) -> None:
+    directory = tmp_path / "trace"
+    result, _ = run_llm(
+        model, VLLM_MEMORY_TRACE_DIR=str(directory), VLLM_MEMORY_TRACE_REPLICA="one"
+    )
+    assert result == {"tokens": plain, "plugin": True}
+    facts, *samples = records(directory, "engine")
+    assert (facts["type"], facts["status"]) == ("engine", "active")
+    assert (facts["replica"], facts["model_name"], facts["engine"]) == ("one", "small", "0")
+    assert (facts["num_gpu_blocks"], facts["block_size"]) == (48, 32)
+    last = samples[-1]
+    assert last["tokens"] == {"prompt": 102 + 15 * (102 - 96), "generation": 16 * 39}
+    assert last["prefix_cache"] == {"query_tokens": 16 * 102, "hit_tokens": 15 * 96}
+    assert last["page_table"] == {
+        "num_pages": 0,
+        "contiguous_pages": 0,
+        "descending_pages": 0,
+        "tables": 0,
+    }
+    assert (last["running"], last["waiting"]) == (0, 0)
+    (worker,) = records(directory, "worker")
+    assert (worker["status"], worker["reason"]) == ("unsupported", "cuda_unavailable")
+
+
+@pytest.mark.parametrize("fault", ["a file in its place", "no more room", "removed"])
+def test_a_bad_trace_directory_costs_the_engine_nothing(
+    model: Path, plain: list[list[int]], tmp_path: Path, fault: str
+) -> None:
+    directory = tmp_path / "trace"
+    if fault == "a file in its place":
+        directory.touch()
+    elif fault == "no more room":
+        directory = full_directory()
+    else:
+        directory = tmp_path / "gone" / "with its parent"
+    try:
+        result, log = run_llm(
+            model,
+            VLLM_MEMORY_TRACE_DIR=str(directory),
+            VLLM_MEMORY_TRACE_INTERVAL="0.1",
+        )
+        assert result == {"tokens": plain, "plugin": True}
+        assert log.count("the memory trace cannot be written") == (fault != "removed") * 2
+    finally:
+        if fault == "no more room":
+            subprocess.run(["umount", str(directory)], check=True)
+            directory.rmdir()
+
+
+def full_directory() -> Path:
+    """A file system of 64 KiB without a byte left; only root can make one."""
+    if os.geteuid():
+        pytest.skip("needs root to mount a small file system")
+    directory = Path(f"/tmp/full-{os.getpid()}")
+    directory.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(directory)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        directory.rmdir()
+        pytest.skip("mounting is not allowed here")
+    fill = directory / "fill"
+    try:
+        with fill.open("wb", buffering=0) as file:
+            while file.write(b"x" * 4096):
+                pass
+    except OSError:
+        pass
+    return directory
+
+
+class Server:
+    """vLLM's OpenAI server on CPU with the plugin, its trace beside it."""
+
+    def __init__(self, model: Path, directory: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        self.trace = directory / "trace"
+        self.log = directory / "log"
+        options = {
+            "--model": str(model),
+            "--served-model-name": "served",
+            "--load-format": "dummy",
+            "--dtype": "bfloat16",
+            "--max-model-len": "512",
+            "--block-size": "32",
+            "--num-gpu-blocks-override": "40",
+            "--max-num-seqs": "16",
+            "--host": "127.0.0.1",
+            "--port": str(port),
+        }
+        environment = {k: v for k, v in ENVIRONMENT.items() if "MULTIPROCESSING" not in k}
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--enforce-eager"]
+                + [word for pair in options.items() for word in pair],
+                env={
+                    **os.environ,
+                    **environment,
+                    "VLLM_MEMORY_TRACE_DIR": str(self.trace),
+                    "VLLM_MEMORY_TRACE_REPLICA": "api",
+                },
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def wait(self) -> None:
+        """Until it answers."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            assert self.process.poll() is None, self.log.read_text()[-3000:]
+            try:
+                urllib.request.urlopen(f"{self.url}/health", timeout=1).close()
+            except OSError:
+                time.sleep(0.2)  # between attempts to connect to a server that is starting
+            else:
+                return
+        raise TimeoutError(self.log.read_text()[-3000:])
+
+    def complete(self, prompt: list[int], length: int) -> None:
+        """One request, to its end."""
+        body = {
+            "model": "served",
+            "prompt": prompt,
+            "max_tokens": length,
+            "temperature": 0,
+            "ignore_eos": True,
+        }
+        request = urllib.request.Request(
+            f"{self.url}/v1/completions",
+            json.dumps(body).encode(),
+            {"Content-Type": "application/json"},
+        )
+        urllib.request.urlopen(request, timeout=60).close()
+
+    def metric(self, name: str) -> float:
+        """The value of one of vLLM's own counters."""
+        with urllib.request.urlopen(f"{self.url}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        (value,) = re.findall(rf"^vllm:{name}{{[^}}]*}} (\S+)$", text, re.MULTILINE)
+        return float(value)
+
+    def stop(self) -> None:
+        """As Kubernetes does it."""
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def server(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    started = Server(model, tmp_path_factory.mktemp("server"))
+    try:
+        started.wait()
+        yield started
+    finally:
+        if started.process.poll() is None:
+            started.stop()
+
+
+def test_queries_hits_and_preemptions_equal_vllms_own_metrics(server: Server) -> None:
+    shared = list(range(10, 106))
+    prompts = [[*shared, 200 + i, 300 + i] for i in range(24)]
+    with ThreadPoolExecutor(24) as pool:
+        list(pool.map(lambda prompt: server.complete(prompt, 150), prompts))
+    published = {
+        name: server.metric(f"{name}_total")
+        for name in ("prefix_cache_queries", "prefix_cache_hits", "num_preemptions")
+    }
+    live = latest(server)
+    assert live["replica"] == "api"
+    assert live["model_name"] == "served"
+    cache = live["prefix_cache"]
+    assert published["prefix_cache_hits"] > 0
+    assert published["num_preemptions"] > 0
+    assert (cache["query_tokens"], cache["hit_tokens"], live["preemptions"]) == (
+        published["prefix_cache_queries"],
+        published["prefix_cache_hits"],
+        published["num_preemptions"],
+    )
+    assert (cache["vllm_query_tokens"], cache["vllm_hit_tokens"]) == (
+        published["prefix_cache_queries"],
+        published["prefix_cache_hits"],
+    )
+    assert live["tokens"]["generation"] >= 24 * 149
+
+
+def latest(server: Server) -> dict[str, Any]:
+    """The sample of an engine that has become idle."""
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline:
+        samples = [r for r in records(server.trace, "engine") if r["type"] == "kv"]
+        if samples and samples[-1]["running"] == 0 and samples[-1]["page_table"]["tables"] == 0:
+            return samples[-1]
+        time.sleep(0.1)  # the trace is a file: it can only be looked at again
+    raise TimeoutError("no idle sample in the trace")
+
+
+def test_the_trace_can_be_read_by_another_user_and_only_it_is_there(server: Server) -> None:
+    names = sorted(path.name for path in server.trace.iterdir())
+    assert [name.split(".")[1] for name in names] == ["engine", "worker"]
+    for path in server.trace.iterdir():
+        assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_removed_directory_comes_back_while_the_engine_serves(server: Server) -> None:
+    latest(server)
+    shutil.rmtree(server.trace)
+    server.complete([5, 6, 7], 10)
+    deadline = time.monotonic() + 15
+    while not list(server.trace.glob("*.engine.*")) and time.monotonic() < deadline:
+        time.sleep(0.1)  # as above
+    latest(server)
+    assert records(server.trace, "engine")[0]["type"] == "engine"
+
+
+def test_the_server_stops_as_quickly_as_ever(server: Server) -> None:
+    start = time.monotonic()
+    server.stop()
+    assert time.monotonic() - start < 15
+    assert "memory trace" not in server.log.read_text()
