@@ -64,7 +64,7 @@ class GroupTables:
         """Count all tables anew: for groups in which vLLM replaces blocks in place."""
         counted = [
             counts
-            for blocks in tables.values()
+            for blocks in list(tables.values())
             if (counts := count_pages(list(map(_block_id, blocks)), self._null_id)).pages
         ]
         self.tables = len(counted)
@@ -94,7 +94,8 @@ class GroupTables:
         cursors = self._cursors
         pages, contiguous, descending = self.counts
         empty = behind = 0
-        for key, blocks in tables.items():
+        items = list(tables.items())  # at once: while idle, another thread counts than schedules
+        for key, blocks in items:
             cursor = cursors.get(key)
             length = len(blocks)
             if cursor is not None:
@@ -118,7 +119,7 @@ class GroupTables:
                 cursors[key] = cursor = _Cursor(blocks)
             elif length - seen < FEW_BLOCKS:  # the usual case, worth its own loop
                 last, up, down = cursor.last_id, 0, 0
-                for block in blocks[seen:]:
+                for block in blocks[seen:length]:
                     block_id = block.block_id
                     if block_id == last + 1:
                         up += 1
@@ -141,7 +142,7 @@ class GroupTables:
             pages += added.pages
             contiguous += added.contiguous
             descending += added.descending
-        if len(cursors) > len(tables) - empty - behind:
+        if len(cursors) > len(items) - empty - behind:
             for key in cursors.keys() - tables.keys():
                 cursor = cursors.pop(key)
                 pages -= cursor.pages
