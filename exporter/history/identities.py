@@ -10,7 +10,10 @@ LIVE_INTERVALS = 3.0
 FORGET_S = 600.0
 
 Slot = tuple[str, int]
-"""(role or record type, rank): what at most one live process of an engine may fill."""
+"""(role or record type, rank): what at most one live process of an engine may fill.
+
+Each origin has slots of its own: vLLM's /metrics and log tell of the same engine as the plugin.
+"""
 
 
 @dataclass(slots=True)
@@ -76,5 +79,5 @@ def _slot(record: TraceRecord) -> Slot:
     if isinstance(record, TorchRecord):
         return "torch", record.rank
     if isinstance(record, EngineRecord):
-        return f"engine {record.role or ''}", 0
-    return "kv", 0
+        return f"engine {record.origin} {record.role or ''}", 0
+    return f"kv {record.origin}", 0

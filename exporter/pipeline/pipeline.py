@@ -94,8 +94,9 @@ class Pipeline:
         for reading in readings:
             if isinstance(reading, TraceReading):
                 self._trace.observe(reading.records, now_s, now_unix_ns)
-                self._trace_lines = reading.lines
-                self._dropped_bytes = reading.dropped_bytes
+                if reading.lines:
+                    self._trace_lines = reading.lines
+                    self._dropped_bytes = reading.dropped_bytes
         self._trace.refresh(now_s)
         usage_by_uuid = self._trace.usage_by_uuid(now_s)
         for reading in readings:

@@ -20,6 +20,8 @@ Ratio = Annotated[float, Meta(ge=0, le=1)]
 Text = Annotated[str, Meta(max_length=512)]
 
 PluginStatus = Literal["active", "degraded", "unsupported"]
+Origin = Literal["plugin", "metrics", "log"]
+"""Who told: our plugin (or a bare line), vLLM's own /metrics, vLLM's log; the best one first."""
 
 
 class PageTable(Struct, frozen=True, omit_defaults=True):
@@ -135,9 +137,12 @@ class PrefixCache(Struct, frozen=True, omit_defaults=True):
 
 
 class ScheduledTokens(Struct, frozen=True):
-    """Tokens scheduled, cumulative since engine start: of prompts, and generated."""
+    """Tokens scheduled, cumulative since engine start: of prompts, and generated.
 
-    prompt: Count
+    `prompt` is None where only a count is told that includes tokens found in the prefix cache.
+    """
+
+    prompt: Count | None
     generation: Count
 
 
@@ -156,7 +161,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="t
     `v`: schema version. `ts_unix_ns`: when the state was taken. `pid`: the writing process as it
     sees itself; None only in records made from bare lines. `engine`: data-parallel rank as text.
     `interval_s`: how often this record type is written; the record is too old for the ledger after
-    twice that and gone after three times.
+    twice that and gone after three times. `origin`: never written by the plugin.
     """
 
     v: Annotated[int, Meta(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
@@ -166,6 +171,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="t
     engine: Text
     interval_s: Annotated[float, Meta(gt=0, le=3600)]
     model_name: Text | None = None
+    origin: Origin = "plugin"
 
 
 class EngineRecord(Record, frozen=True, kw_only=True, omit_defaults=True, tag="engine"):
@@ -207,12 +213,14 @@ class KvRecord(Record, frozen=True, kw_only=True, omit_defaults=True, tag="kv"):
     """State of one scheduler: page tables, block pool, prefix cache and queues; every 1 s.
 
     `block_size` is tokens per block; `preemptions` and `evictions` are cumulative since engine
-    start; `running` and `waiting` are requests now.
+    start; `running` and `waiting` are requests now. `usage_ratio` is active / usable blocks from an
+    origin that knows only this ratio and no `blocks`.
     """
 
     block_size: Count | None = None
     page_table: PageTable | None = None
     blocks: Blocks | None = None
+    usage_ratio: Ratio | None = None
     free_runs: FreeRuns | None = None
     slots: Slots | None = None
     prefix_cache: PrefixCache | None = None
@@ -271,10 +279,11 @@ TraceRecord = EngineRecord | KvRecord | TorchRecord | PageTableRecord
 
 
 class TraceReading(Struct, frozen=True, kw_only=True):
-    """What one pass over all trace files gave.
+    """What one pass over all trace files, or over one engine's /metrics, gave.
 
     `records` in the order of their lines, file by file; `lines` by outcome and `dropped_bytes` are
-    cumulative since the source was made; `files` is how many are being followed.
+    cumulative since the source was made; `files` is how many are being followed. A source that
+    reads no files leaves `lines` empty.
     """
 
     records: tuple[TraceRecord, ...]
