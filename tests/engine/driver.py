@@ -159,6 +159,7 @@ class Load:
     def __init__(self, seed: int, *, prefixes: int = 6, longest: int = 400) -> None:
         self.random = random.Random(seed)
         self.finished = 0
+        self._seed = seed
         self._longest = longest
         self._prefixes = [
             [self.random.randrange(3, 2000) for _ in range(self.random.randrange(32, 200))]
@@ -183,7 +184,7 @@ class Load:
         self._number += 1
         return known(
             Request,
-            request_id=f"request-{self._number}",
+            request_id=f"request-{self._seed}-{self._number}",
             prompt_token_ids=tokens,
             sampling_params=params,
             pooling_params=None,

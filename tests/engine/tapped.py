@@ -27,10 +27,11 @@ class StepClock:
 class Tapped:
     """A scheduler, its tap and all records so far; one second passes per `pass_time()`."""
 
-    def __init__(self, model: Path, **options: Any) -> None:
+    def __init__(self, model: Path, worst_tables: int = 0, **options: Any) -> None:
         wrap_engine()
         self.clock: Callable[[], float] = StepClock()
         self.records: list[TraceRecord] = []
+        self._worst_tables = worst_tables
         self.scheduler = make_scheduler(model, **options)
         self.tap = self.attach(self.scheduler)
 
@@ -38,7 +39,12 @@ class Tapped:
         """Put a tap of our own into the place where the plugin's hook looks for it."""
         who = identity(scheduler.vllm_config, "test", "engine")
         tap = SchedulerTap(
-            scheduler, who, engine_facts(scheduler.vllm_config), interval_s, clock=self.clock
+            scheduler,
+            who,
+            engine_facts(scheduler.vllm_config),
+            interval_s,
+            self._worst_tables,
+            self.clock,
         )
         tap.put = self.records.append
         setattr(self.scheduler, hooks.TAP_ATTRIBUTE, tap)
