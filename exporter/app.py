@@ -9,6 +9,7 @@ from exporter.pipeline import Pipeline
 from exporter.records.source import Source
 from exporter.runner import Runner
 from exporter.settings import Settings
+from exporter.sources.engine_metrics import EngineMetricsSource
 from exporter.sources.nvml import NvmlSource
 from exporter.sources.recording import Recording
 from exporter.sources.replay import ReplaySource
@@ -97,10 +98,12 @@ def _live(settings: Settings) -> App:
         sources.append(NvmlSource(settings.nvml_interval_s, clock))
     if settings.trace_paths:
         sources.append(TraceSource(settings.trace_paths, TRACE_INTERVAL_S, clock))
-    else:
+    sources.extend(EngineMetricsSource(url, clock) for url in settings.engine_urls)
+    if not settings.trace_paths and not settings.engine_urls:
         log.warning(
             "no --trace.path: only GPU figures are served; to see KV cache and page tables,"
-            " give the directory that the vLLM plugin writes to (its VLLM_MEMORY_TRACE_DIR)"
+            " give the directory that the vLLM plugin writes to (its VLLM_MEMORY_TRACE_DIR),"
+            " or without the plugin vLLM's own metrics with --engine.url"
         )
     runner = Runner(sources, clock)
     pipeline = Pipeline(clock, settings.nvml_interval_s, health=runner.health)

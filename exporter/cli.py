@@ -38,7 +38,15 @@ SOURCE_OPTIONS = (
         "trace_path",
         multiple=True,
         metavar="PATH",
-        help="Trace file, directory or glob to follow; may be repeated.",
+        help="Trace or vLLM log: file, directory or glob to follow; may be repeated.",
+    ),
+    click.option(
+        "--engine.url",
+        "engine_url",
+        multiple=True,
+        metavar="[NAME=]URL",
+        help="vLLM's own /metrics, asked once a second; may be repeated. For servers without the"
+        " plugin; NAME is the replica.",
     ),
     click.option(
         "--replay",

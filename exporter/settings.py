@@ -4,7 +4,7 @@ One table says for each setting its key (in the file and, with ``--``, as a flag
 and what is allowed; a mistake becomes one line naming its place, its value and what is allowed.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import msgspec
 import yaml
 
 from exporter.errors import ConfigError
+from exporter.sources.engine_url import EngineUrl, read_engine_urls
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("logfmt", "json")
@@ -29,6 +30,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     nvml_enabled: bool = True
     nvml_interval_s: float = 0.5
     trace_paths: tuple[str, ...] = ()
+    engine_urls: tuple[EngineUrl, ...] = ()
     replay: str | None = None
     replay_freeze_at_s: float | None = None
 
@@ -73,6 +75,8 @@ def _take(
         return
     try:
         values[setting.field] = setting.read(raw)
+    except ConfigError as exc:
+        mistakes.extend(f"{origin}: {line}" for line in str(exc).splitlines())
     except ValueError:
         mistakes.append(f"{origin}: {raw!r} is not allowed; use {setting.allowed}")
 
@@ -110,9 +114,16 @@ def _text(raw: object) -> str:
     return raw
 
 
+def _values(raw: object) -> Sequence[object]:
+    return raw if isinstance(raw, list | tuple) else [raw]
+
+
 def _texts(raw: object) -> tuple[str, ...]:
-    values = raw if isinstance(raw, list | tuple) else [raw]
-    return tuple(_text(value) for value in values)
+    return tuple(_text(value) for value in _values(raw))
+
+
+def _engine_urls(raw: object) -> tuple[EngineUrl, ...]:
+    return read_engine_urls(_values(raw))
 
 
 def _path_under_root(raw: object) -> str:
@@ -196,6 +207,7 @@ _TABLE = {
             "a duration from 100ms to 60s, for example 500ms",
         ),
         _Setting("trace.path", "trace_paths", _texts, "a file, directory or glob, or a list"),
+        _Setting("engine.url", "engine_urls", _engine_urls, "URL or NAME=URL, or a list"),
         _Setting("replay", "replay", _text, "a recording's file name"),
         _Setting(
             "replay.freeze-at",

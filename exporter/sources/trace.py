@@ -27,7 +27,7 @@ _FIXES = {
 
 
 class TraceSource:
-    """Reads the trace that vLLM's plugin writes, and bare page-table lines in logs.
+    """Reads the trace that vLLM's plugin writes, and bare page tables and stats lines in logs.
 
     `errors` counts, by reason, reads of files that failed while others went on, files beyond the
     limit at each look (``too_many_files``), and void groups (``invalid_`` and the field's name).
@@ -36,7 +36,7 @@ class TraceSource:
         paths: files, directories and glob patterns; looked at again every second, so nothing need
             exist yet. Of files found at the first look only the last 64 KiB are read.
         interval_s: how often the runner is to read.
-        clock: for the arrival time of bare lines and for when to look again.
+        clock: for the arrival time of bare and log lines and for when to look again.
     """
 
     name = "trace"
@@ -93,7 +93,7 @@ class TraceSource:
         for field, count in parsed.void_fields.items():
             self.errors[f"invalid_{field}"] += count
         file.note_lines(parsed)
-        return parsed.records
+        return parsed.records if new.written_unix_ns is None else _newest_bare(parsed.records)
 
     def _reading(self, records: list[TraceRecord]) -> TraceReading | None:
         lines = {
@@ -176,3 +176,19 @@ class _TraceFile:
             ", ".join(sorted(bad - {"accepted", "ignored"})),
             "".join(f", invalid {field}" for field in sorted(parsed.void_fields)),
         )
+
+
+def _newest_bare(records: list[TraceRecord]) -> list[TraceRecord]:
+    """All records that tell their own time; of those that do not, the last one of each engine.
+
+    In a file that was there before, bare and log lines are as old as its last line at least, and
+    of all but that one nobody knows by how much more.
+    """
+    last = {_teller(record): record for record in records if record.pid is None}
+    return [
+        record for record in records if record.pid is not None or record is last[_teller(record)]
+    ]
+
+
+def _teller(record: TraceRecord) -> tuple[str, str, str]:
+    return type(record).__name__, record.origin, record.engine

@@ -24,6 +24,7 @@ from exporter.records.trace import (
     TorchRecord,
     TraceRecord,
 )
+from exporter.sources.engine_log import stats_record
 
 Outcome = Literal[
     "accepted", "partial", "ignored", "malformed", "unknown_type", "unknown_version", "rejected"
@@ -31,12 +32,12 @@ Outcome = Literal[
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 """What can become of a line.
 
-accepted: a record, or a bare page table, with nothing wrong in it. partial: a record of which at
-least one group was void. rejected: a record that lacks or spoils a field of its identity (`v`,
-`ts_unix_ns`, `replica`, `engine`, `interval_s`, of torch also `rank`), or a bare page table that is
-void. unknown_version, unknown_type: a record of another schema. malformed: begins with ``{`` (after
-what may stand before JSON) and is no JSON, nests too deep for a parser, or is a run of NUL bytes.
-ignored: anything else, such as log lines and blank lines.
+accepted: a record, a bare page table or vLLM's stats line, with nothing wrong in it. partial: a
+record of which at least one group was void. rejected: a record that lacks or spoils a field of its
+identity (`v`, `ts_unix_ns`, `replica`, `engine`, `interval_s`, of torch also `rank`), or a bare
+page table that is void. unknown_version, unknown_type: a record of another schema. malformed:
+begins with ``{`` (after what may stand before JSON) and is no JSON, nests too deep for a parser, or
+is a run of NUL bytes. ignored: anything else, such as other log lines and blank lines.
 """
 
 _decode = msgspec.json.Decoder(TraceRecord).decode
@@ -55,7 +56,7 @@ _BEFORE_JSON = re.compile(r"(?:[\ufeff\0\s]++|\x1b\[[\d;]*m|\([^()]{1,80} pid=\d
 
 
 class LineOrigin(Struct, frozen=True):
-    """What a bare line does not say itself: whose it is and when it came."""
+    """What a bare line and a log line do not say themselves: whose they are and when they came."""
 
     replica: str
     ts_unix_ns: int
@@ -75,7 +76,7 @@ def parse_lines(lines: Sequence[bytes], origin: LineOrigin) -> ParsedLines:
     A record is made of the fields that are valid on their own: a field that is bad, negative, not
     finite or contradictory is void and left None. A bare line, `{"page_table": {…}}` alone or in a
     JSON log line at its top or one level down, gives a `KvRecord` of only that group, whatever else
-    it holds.
+    it holds. vLLM's stats line gives one, too, in whatever format it is logged.
     """
     records: list[TraceRecord] = []
     outcomes: Counter[Outcome] = Counter()
@@ -98,6 +99,9 @@ _Parsed = tuple[TraceRecord | None, Outcome, Sequence[str]]
 
 
 def _parse_by_group(line: str, origin: LineOrigin) -> _Parsed:
+    stats = stats_record(line, origin.replica, origin.ts_unix_ns)
+    if stats is not None:
+        return stats, "accepted", ()
     text = _BEFORE_JSON.sub("", line, count=1)
     if not text.startswith("{"):
         return None, "malformed" if "\0" in line and not text else "ignored", ()

@@ -6,6 +6,7 @@ import pytest
 
 from exporter.errors import ConfigError
 from exporter.settings import Settings, load, read_duration
+from exporter.sources.engine_url import EngineUrl
 
 
 def test_without_file_and_flags_the_defaults_hold() -> None:
@@ -21,6 +22,8 @@ def test_the_file_overlays_defaults_and_flags_overlay_the_file(tmp_path: Path) -
 nvml: {interval: 100ms, enabled: false}
 trace:
   path: [/a, /b]
+engine:
+  url: blue=http://vllm:8000
 web:
   listen-address: 127.0.0.1:9000
 log: {level: debug}
@@ -31,6 +34,7 @@ log: {level: debug}
         nvml_interval_s=2.0,
         nvml_enabled=False,
         trace_paths=("/a", "/b"),
+        engine_urls=(EngineUrl("blue", False, "vllm", 8000, "/metrics"),),
         web_listen_address="127.0.0.1:9000",
         log_level="debug",
         log_format="json",
@@ -85,9 +89,19 @@ def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
             id="no-path",
         ),
         pytest.param(
+            "engine: {url: [8000, 'http://vllm:8000', 'ftp://vllm', 'u:secret@vllm:8000?key=1']}",
+            "{path}: engine.url: 8000 is not allowed; use http:// or https://, a host, and perhaps"
+            " :PORT and /PATH; NAME= may precede\n"
+            "{path}: engine.url: 'ftp://vllm' is not allowed; use http:// or https://, a host, and"
+            " perhaps :PORT and /PATH; NAME= may precede\n"
+            "{path}: engine.url: '***@vllm:8000' is not allowed; use http:// or https://, a host,"
+            " and perhaps :PORT and /PATH; NAME= may precede",
+            id="no-urls",
+        ),
+        pytest.param(
             "trace: {path: /a}\nnvm: {interval: 1s}",
-            "{path}: nvm.interval: no such setting; allowed: log.format, log.level, nvml.enabled,"
-            " nvml.interval, replay, replay.freeze-at, trace.path, web.listen-address,"
+            "{path}: nvm.interval: no such setting; allowed: engine.url, log.format, log.level,"
+            " nvml.enabled, nvml.interval, replay, replay.freeze-at, trace.path, web.listen-address,"
             " web.telemetry-path",
             id="unknown-key",
         ),
