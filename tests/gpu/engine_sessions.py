@@ -121,8 +121,7 @@ def sessions(engine: Engine, out: Path, trace: Path, scale: float) -> None:
     def scaled(count: int) -> int:
         return max(2, int(count * scale))
 
-    command = [sys.executable, "-m", "exporter", "record", "--trace.path", str(trace)]
-    recorder = subprocess.Popen([*command, "--output", str(out / "sessions.jsonl")])
+    recorder = record(out / "sessions.jsonl", trace, "500ms")
     time.sleep(3)
     prefixes = [engine.tokens(scaled(length)) for length in (256, 512, 1024, 1536, 2048)]
     phase("churn: short requests")
@@ -132,6 +131,7 @@ def sessions(engine: Engine, out: Path, trace: Path, scale: float) -> None:
     phase("churn: short requests again")
     engine.run(engine.prompts(scaled(192), scaled(900), prefixes), scaled(32), scaled(400))
     phase("exhaustion: more than the pool holds, long outputs")
+    quick_recorder = record(out / "exhaustion_100ms.jsonl", trace, "100ms")
     cotenant = subprocess.Popen(
         [
             sys.executable,
@@ -147,9 +147,17 @@ def sessions(engine: Engine, out: Path, trace: Path, scale: float) -> None:
     time.sleep(12)
     cotenant.wait(120)
     phase("end")
+    quick_recorder.terminate()
+    quick_recorder.wait(30)
     truth(engine, out, trace)
     recorder.terminate()
     recorder.wait(30)
+
+
+def record(path: Path, trace: Path, interval: str) -> subprocess.Popen[bytes]:
+    """The product's own recorder."""
+    command = [sys.executable, "-m", "exporter", "record", "--trace.path", str(trace)]
+    return subprocess.Popen([*command, "--nvml.interval", interval, "--output", str(path)])
 
 
 def truth(engine: Engine, out: Path, trace: Path) -> None:
