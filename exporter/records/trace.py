@@ -237,7 +237,8 @@ class TorchRecord(Record, frozen=True, kw_only=True, omit_defaults=True, tag="to
 
     `uuid` names the GPU as NVML does (``GPU-…``). Source: torch.cuda.memory_stats(device)
     (`allocated_bytes.all.current` and so on), mem_get_info for `device_free/total_bytes`,
-    memory_snapshot for `largest_free_block_bytes` and `graph_pool_bytes`. `is_asleep` or
+    memory_snapshot for `largest_free_block_bytes` and the graph pools: `graph_pool_bytes` is their
+    segments, of which `graph_pool_allocated_bytes` are given to tensors. `is_asleep` or
     `has_pluggable_allocator` mean that reserved does not tell what the process holds.
     """
 
@@ -257,6 +258,7 @@ class TorchRecord(Record, frozen=True, kw_only=True, omit_defaults=True, tag="to
     weights_bytes: Count | None = None
     kv_pool_bytes: Count | None = None
     graph_pool_bytes: Count | None = None
+    graph_pool_allocated_bytes: Count | None = None
     largest_free_block_bytes: Count | None = None
     is_asleep: bool | None = None
     has_pluggable_allocator: bool | None = None
