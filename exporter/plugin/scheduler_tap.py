@@ -28,6 +28,7 @@ SLOW_STEP_S = 0.002
 SLOW_STEPS_IN_A_ROW = 10
 SILENT_AFTER_S = 30.0
 LAST_SAMPLE_TIMEOUT_S = 0.5
+LONGEST_REASON = 512  # characters
 
 
 class SchedulerTap:
@@ -130,6 +131,7 @@ class SchedulerTap:
                     self.probes.flow.resume()
                 if self.probes.pool is not None:
                     self.probes.pool.restart_lap()
+                self._last_step_s = self._clock()
         self._is_paused = is_paused
         self._is_live = not is_paused
 
@@ -193,10 +195,11 @@ class SchedulerTap:
         is_late = self._clock() - self._started_s > SILENT_AFTER_S
         if not self._steps and is_late and scheduler is not None and scheduler.running:
             reasons.append("schedule() is not called")
+        reason = "; ".join(reasons)[:LONGEST_REASON] or None
         main = (self.probes.tables_guard, self.probes.pool_guard, self.probes.flow_guard)
         if not any(guard.is_on for guard in main):
-            return "unsupported", "; ".join(reasons)
-        return ("degraded", "; ".join(reasons)) if reasons else ("active", None)
+            return "unsupported", reason
+        return ("degraded", reason) if reason else ("active", None)
 
     def _flow_failed(self, why: str) -> None:
         """There is no way back: one step that is missed spoils a counter."""
