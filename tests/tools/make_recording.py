@@ -5,13 +5,15 @@ sizes, pids, the engine's settings. GPU identities, the replica's name and the p
 tells are invented. What no sample tells otherwise (slots, cached blocks, evictions, process names,
 scheduled tokens by kind) is left out.
 
-    python tests/tools/make_recording.py tp4_cotenant SAMPLES_DIR OUTPUT.jsonl
+    python -m tests.tools.make_recording tp4_cotenant SAMPLES_DIR OUTPUT.jsonl
+
+Cut-outs for tests name their own `--begin` and `--end`, in Unix seconds of the samples.
 """
 
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
@@ -389,8 +391,16 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("name", choices=SESSIONS)
     parser.add_argument("samples", type=Path, help="directory of the samples")
     parser.add_argument("output", type=Path, help="recording to write (.jsonl)")
+    parser.add_argument("--begin", type=float, help="first moment, instead of the session's")
+    parser.add_argument("--end", type=float, help="last moment, instead of the session's")
     options = parser.parse_args(arguments)
-    lines = recording_lines(options.name, SESSIONS[options.name], options.samples)
+    session = SESSIONS[options.name]
+    session = replace(
+        session,
+        begin_ts=session.begin_ts if options.begin is None else options.begin,
+        end_ts=session.end_ts if options.end is None else options.end,
+    )
+    lines = recording_lines(options.name, session, options.samples)
     options.output.write_bytes(b"".join(map(encode_line, lines)))
 
 
