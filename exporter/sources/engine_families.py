@@ -162,13 +162,14 @@ def read_exposition(body: bytes) -> Exposition:
         try:
             (family,) = text_string_to_metric_families(line[0] + "\n")
             (sample,) = family.samples
-        except ValueError:
+            value = float(sample.value)  # the parser makes 17 an int, however long
+        except (ValueError, OverflowError):
             faults["malformed_line"] += 1
             continue
         engine = sample.labels.get("engine") or "0"
         if engine not in engines:
             engines[engine] = EngineFamilies(faults)
-        engines[engine].add(name, sample.labels, sample.value)
+        engines[engine].add(name, sample.labels, value)
     return Exposition(dict(sorted(engines.items())), faults)
 
 

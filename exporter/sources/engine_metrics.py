@@ -5,6 +5,8 @@ What /metrics cannot tell stays unknown: page tables, cached blocks, slots, the 
 
 from collections import Counter
 
+from msgspec import Struct
+
 from exporter.clock import Clock
 from exporter.errors import SourceUnavailable
 from exporter.records.trace import (
@@ -16,7 +18,12 @@ from exporter.records.trace import (
     ScheduledTokens,
     TraceReading,
 )
-from exporter.sources.engine_families import EXPECTED, EngineFamilies, read_exposition
+from exporter.sources.engine_families import (
+    EXPECTED,
+    EngineFamilies,
+    Exposition,
+    read_exposition,
+)
 from exporter.sources.engine_url import EngineUrl
 from exporter.sources.http_get import get
 
@@ -54,8 +61,8 @@ class EngineMetricsSource:
         exposition = read_exposition(body)
         records: list[EngineRecord | KvRecord] = []
         for engine, families in list(exposition.engines.items())[:MAX_ENGINES]:
-            records.append(_facts(self._url.replica, engine, families, ts_unix_ns))
-            records.append(_kv(self._url.replica, engine, families, ts_unix_ns))
+            asked = _Asked(self._url.replica, engine, ts_unix_ns, _pool(exposition, families))
+            records += _facts(asked, families), _kv(asked, families)
             self.errors.update(f"missing_{name}" for name in EXPECTED if not families.is_told(name))
         self.errors.update(exposition.faults)
         if not records:
@@ -70,15 +77,24 @@ class EngineMetricsSource:
         """Nothing is held open: each read has its own connection."""
 
 
-def _kv(replica: str, engine: str, families: EngineFamilies, ts_unix_ns: int) -> KvRecord:
+class _Asked(Struct, frozen=True):
+    """Whose families these are, when they came, and how many KV blocks the engine has."""
+
+    replica: str
+    engine: str
+    ts_unix_ns: int
+    num_gpu_blocks: int | None
+
+
+def _kv(asked: _Asked, families: EngineFamilies) -> KvRecord:
     usage_ratio = families.ratio("usage")
-    blocks = None if usage_ratio is None else _blocks(families, usage_ratio)
+    blocks = _blocks(asked.num_gpu_blocks, usage_ratio)
     waiting = families.requests("waiting")
     return KvRecord(
         v=SCHEMA_VERSION,
-        ts_unix_ns=ts_unix_ns,
-        replica=replica,
-        engine=engine,
+        ts_unix_ns=asked.ts_unix_ns,
+        replica=asked.replica,
+        engine=asked.engine,
         interval_s=INTERVAL_S,
         model_name=families.model_name(),
         origin="metrics",
@@ -93,17 +109,17 @@ def _kv(replica: str, engine: str, families: EngineFamilies, ts_unix_ns: int) ->
     )
 
 
-def _facts(replica: str, engine: str, families: EngineFamilies, ts_unix_ns: int) -> EngineRecord:
+def _facts(asked: _Asked, families: EngineFamilies) -> EngineRecord:
     return EngineRecord(
         v=SCHEMA_VERSION,
-        ts_unix_ns=ts_unix_ns,
-        replica=replica,
-        engine=engine,
+        ts_unix_ns=asked.ts_unix_ns,
+        replica=asked.replica,
+        engine=asked.engine,
         interval_s=INTERVAL_S,
         model_name=families.model_name(),
         origin="metrics",
         block_size=_count(families.fact("block_size")),
-        num_gpu_blocks=_count(families.fact("num_gpu_blocks")),
+        num_gpu_blocks=asked.num_gpu_blocks,
         gpu_memory_utilization=_ratio(families.fact("gpu_memory_utilization")),
         cache_dtype=families.fact("cache_dtype"),
         enable_prefix_caching={"True": True, "False": False}.get(
@@ -113,21 +129,31 @@ def _facts(replica: str, engine: str, families: EngineFamilies, ts_unix_ns: int)
     )
 
 
-def _blocks(families: EngineFamilies, usage_ratio: float) -> Blocks | None:
+def _pool(exposition: Exposition, families: EngineFamilies) -> int | None:
+    """KV blocks of an engine; None where that is not told.
+
+    With several engines `cache_config_info` has the sum of all in each one's series. The V0 engine
+    has no null block, so that its figure is not ours.
+    Source: vllm/v1/engine/core_client.py ("Sum num_gpu_blocks from all engines in DP case").
+    """
+    if len(exposition.engines) > 1 or families.is_told("swap_usage"):
+        return None
+    return _count(families.fact("num_gpu_blocks"))
+
+
+def _blocks(num_gpu_blocks: int | None, usage_ratio: float | None) -> Blocks | None:
     """The pool, exactly: vLLM's usage is 1 − free / (blocks − 1), without its null block.
 
-    None when the number of blocks is not told, when the usage is no share of so many (then it is
-    not this pool's), and of the V0 engine, which has no null block.
-    Source: vllm/v1/core/block_pool.py, BlockPool.get_usage.
+    None when either is unknown, and when the usage is no share of so many: then it is not this
+    pool's. Source: vllm/v1/core/block_pool.py, BlockPool.get_usage.
     """
-    total = _count(families.fact("num_gpu_blocks"))
-    if not total or families.is_told("swap_usage"):
+    if not num_gpu_blocks or usage_ratio is None:
         return None
-    usable = total - 1
+    usable = num_gpu_blocks - 1
     active = round(usage_ratio * usable)
     if abs(active - usage_ratio * usable) > _FLOAT_ERROR:
         return None
-    return Blocks(total=total, num_free=usable - active)
+    return Blocks(total=num_gpu_blocks, num_free=usable - active)
 
 
 def _prefix_cache(families: EngineFamilies) -> PrefixCache | None:

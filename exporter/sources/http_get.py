@@ -40,6 +40,8 @@ def get(url: EngineUrl, timeout_s: float, clock: Clock) -> bytes:
             response.begin()
             _require_ok(url, response)
             body = response.read(MAX_BODY_BYTES + 1)
+            if response.length and len(body) <= MAX_BODY_BYTES:
+                raise http.client.IncompleteRead(b"", response.length)
     except TimeoutError as exc:
         raise SourceUnavailable(
             "timed_out",

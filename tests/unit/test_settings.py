@@ -101,8 +101,8 @@ def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
         pytest.param(
             "trace: {path: /a}\nnvm: {interval: 1s}",
             "{path}: nvm.interval: no such setting; allowed: engine.url, log.format, log.level,"
-            " nvml.enabled, nvml.interval, replay, replay.freeze-at, trace.path, web.listen-address,"
-            " web.telemetry-path",
+            " nvml.enabled, nvml.interval, replay, replay.freeze-at, trace.path,"
+            " web.listen-address, web.telemetry-path",
             id="unknown-key",
         ),
         pytest.param(
