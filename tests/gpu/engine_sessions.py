@@ -1,11 +1,11 @@
-"""One vLLM engine with the plugin on a GPU: what the plugin costs, then sessions worth recording.
+"""One vLLM engine with the plugin on a GPU: sessions worth recording, then what the plugin costs.
 
 Usage: python -m tests.gpu.engine_sessions MODEL OUT [--pairs-64 60] [--pairs-16 30] [--small]
-MODEL is a folder with a config and no weights. Writes OUT/overhead_*.json after every pair of
-blocks (throughput with the plugin sampling and paused, in ABBA order inside one engine), then
-records churn in the pool, KV exhaustion with preemptions and a co-tenant, and idling to
-OUT/sessions.jsonl with the product itself, and puts the last records beside what torch and vLLM
-say in OUT/truth.json.
+MODEL is a folder with a config and no weights. Records churn in the pool, KV exhaustion with
+preemptions and a co-tenant, and idling to OUT/sessions.jsonl with the product itself, and puts the
+last records beside what torch and vLLM say in OUT/truth.json. Then writes OUT/overhead_*.json
+after every pair of blocks: throughput with the plugin sampling and paused, in ABBA order inside
+one engine.
 """
 
 import argparse
@@ -21,8 +21,8 @@ from typing import Any
 
 from tests.gpu.abba import ratio_with_interval
 
-BLOCK_S = 4.0
-PAUSE_TAKES_S = 0.6  # the plugin looks for its pause file four times a second
+BLOCK_S = 3.7
+PAUSE_TAKES_S = 0.4  # the plugin looks for its pause file four times a second
 COTENANT_GIB = 7.5
 
 
@@ -218,13 +218,14 @@ def main() -> None:
         }  # fmt: skip
     engine = Engine(arguments.model, options, 2000 if arguments.small else 128_000)
     print(time.time(), "engine is up", flush=True)
+    sessions(engine, out, trace, 0.06 if arguments.small else 1.0)
+    print(time.time(), "sessions are recorded", flush=True)
     prompt = 64 if arguments.small else 512
     report = {}
     for concurrent, pairs in ((64, arguments.pairs_64), (16, arguments.pairs_16)):
         path = out / f"overhead_{concurrent}.json"
         report[concurrent] = overhead(engine, trace / "pause", concurrent, pairs, prompt, path)
         print(time.time(), concurrent, report[concurrent]["ratio"], flush=True)
-    sessions(engine, out, trace, 0.06 if arguments.small else 1.0)
     print(time.time(), "done", flush=True)
 
 
