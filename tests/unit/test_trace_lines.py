@@ -399,3 +399,36 @@ def test_whatever_a_field_holds_each_line_has_one_outcome_and_records_are_valid(
 def test_real_lines_without_our_records_are_no_errors(line: str, outcome: str) -> None:
     assert parse(line).records == []
     assert outcome_of(line) == outcome
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "(APIServer pid=439) INFO 11-29 12:43:38 [loggers.py:273] %s",
+        '{"levelname": "INFO", "message": "%s"}',
+        '(APIServer pid=1354) {"levelname": "INFO", "message": "%s"}',
+    ],
+    ids=["text", "JSON", "JSON behind vLLM's prefix"],
+)
+def test_vllms_stats_line_is_a_record_in_every_format(line: str) -> None:
+    stats = (
+        "Engine 001: Avg prompt throughput: 5845.9 tokens/s, Avg generation throughput: 1614.8"
+        " tokens/s, Running: 15 reqs, Waiting: 3 reqs, GPU KV cache usage: 2.8%"
+    )
+    parsed = parse(line % stats)
+
+    assert parsed.records == [
+        KvRecord(
+            v=1,
+            ts_unix_ns=ORIGIN.ts_unix_ns,
+            replica="server",
+            engine="1",
+            interval_s=20.0,
+            model_name="",
+            origin="log",
+            usage_ratio=0.028,
+            running=15,
+            waiting=3,
+        )
+    ]
+    assert +parsed.outcomes == {"accepted": 1}

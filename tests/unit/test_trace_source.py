@@ -139,6 +139,60 @@ def test_bare_lines_that_were_there_are_as_old_as_the_file(
     assert [record.ts_unix_ns for record in reader.read().records] == [ts_unix_ns]
 
 
+def stats_line(running: int, engine: int = 0) -> bytes:
+    return (
+        b"(APIServer pid=439) INFO 11-29 12:43:38 [loggers.py:273] Engine %03d: Avg prompt"
+        b" throughput: 5845.9 tokens/s, Avg generation throughput: 1614.8 tokens/s, Running: %d"
+        b" reqs, Waiting: 3 reqs, GPU KV cache usage: 2.8%%, Prefix cache hit rate: 72.0%%\n"
+    ) % (engine, running)
+
+
+def stats_record(running: int, ts_unix_ns: int, engine: str = "0") -> KvRecord:
+    return KvRecord(
+        v=1,
+        ts_unix_ns=ts_unix_ns,
+        replica="server",
+        engine=engine,
+        interval_s=20.0,
+        model_name="",
+        origin="log",
+        usage_ratio=0.028,
+        running=running,
+        waiting=3,
+    )
+
+
+def test_of_a_log_that_was_there_only_the_newest_line_of_each_engine_counts(
+    reader: Reader, directory: Path
+) -> None:
+    log, written_ns = directory / "server.log", START_NS - 5_000_000_000
+    append(log, stats_line(90) + stats_line(70, 1) + BARE_LINE + stats_line(15) + BARE_LINE)
+    append(log, kv_line("a", 1) + kv_line("a", 2))
+    os.utime(log, ns=(0, written_ns))
+
+    reading = reader.read()
+
+    assert reading.records[:2] == (
+        stats_record(70, written_ns, "1"),
+        stats_record(15, written_ns),
+    )
+    assert reading.records[3:] == (kv_record("a", 1), kv_record("a", 2))
+    assert len(reading.records) == 5
+    assert reading.lines == {**NO_LINES, "accepted": 7}
+
+
+def test_of_a_log_that_grows_every_line_counts_at_its_arrival(
+    reader: Reader, directory: Path
+) -> None:
+    append(directory / "server.log", b"INFO 11-29 12:42:57 starting\n")
+    assert reader.read().records == ()
+    reader.clock.advance(0.25)
+    append(directory / "server.log", stats_line(15) + stats_line(16))
+
+    later_ns = START_NS + 250_000_000
+    assert reader.read().records == (stats_record(15, later_ns), stats_record(16, later_ns))
+
+
 def test_bare_lines_that_come_later_are_as_old_as_their_arrival(
     reader: Reader, directory: Path
 ) -> None:
