@@ -137,12 +137,9 @@ class PrefixCache(Struct, frozen=True, omit_defaults=True):
 
 
 class ScheduledTokens(Struct, frozen=True):
-    """Tokens scheduled, cumulative since engine start: of prompts, and generated.
+    """Tokens scheduled, cumulative since engine start: of prompts, and generated."""
 
-    `prompt` is None where only a count is told that includes tokens found in the prefix cache.
-    """
-
-    prompt: Count | None
+    prompt: Count
     generation: Count
 
 

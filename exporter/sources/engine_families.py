@@ -22,10 +22,6 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "query_tokens": ("prefix_cache_queries", "gpu_prefix_cache_queries"),
     "hit_tokens": ("prefix_cache_hits", "gpu_prefix_cache_hits"),
     "preemptions": ("num_preemptions",),
-    "prompt_tokens": ("prompt_tokens",),
-    "cached_prompt_tokens": ("prompt_tokens_cached",),
-    "prompt_tokens_by_source": ("prompt_tokens_by_source",),
-    "generation_tokens": ("generation_tokens",),
     "sleep_state": ("engine_sleep_state",),
     "cache_config": ("cache_config_info",),
     "swap_usage": ("cpu_cache_usage_perc",),
@@ -112,9 +108,9 @@ class EngineFamilies:
         highest = [_highest(values) for values in by_value.values()]
         return _whole(self._checked(figure, highest, sum))
 
-    def count(self, figure: str, **labels: str) -> int | None:
-        """A counter, of the series with these labels."""
-        return _whole(self._checked(figure, self._values(figure, **labels), sum))
+    def count(self, figure: str) -> int | None:
+        """A counter."""
+        return _whole(self._checked(figure, self._values(figure), sum))
 
     def fact(self, label: str) -> str | None:
         """What the label of `cache_config_info` says; None where it says nothing, or two things."""
@@ -122,12 +118,8 @@ class EngineFamilies:
         (fact,) = told if len(told) == 1 else {"None"}
         return None if fact in ("None", "") else fact
 
-    def _values(self, figure: str, **labels: str) -> list[float]:
-        return [
-            value
-            for of_series, value in self.series(figure)
-            if labels.items() <= dict(of_series).items()
-        ]
+    def _values(self, figure: str) -> list[float]:
+        return [value for _, value in self.series(figure)]
 
     def _checked(
         self,

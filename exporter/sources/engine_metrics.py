@@ -1,6 +1,8 @@
 """The source of one vLLM server's own /metrics, for engines without the plugin; judges no figure.
 
-What /metrics cannot tell stays unknown: page tables, cached blocks, slots, the torch allocator.
+What /metrics cannot tell stays unknown: page tables, cached blocks, slots, the torch allocator. Its
+prompt and generation tokens are those of requests, not those scheduled: each time a request comes
+back after preemption, the scheduler gives all its tokens to the model again.
 """
 
 from collections import Counter
@@ -15,7 +17,6 @@ from exporter.records.trace import (
     EngineRecord,
     KvRecord,
     PrefixCache,
-    ScheduledTokens,
     TraceReading,
 )
 from exporter.sources.engine_families import (
@@ -102,7 +103,6 @@ def _kv(asked: _Asked, families: EngineFamilies) -> KvRecord:
         blocks=blocks,
         usage_ratio=usage_ratio if blocks is None else None,
         prefix_cache=_prefix_cache(families),
-        tokens=_tokens(families),
         preemptions=families.count("preemptions"),
         running=families.requests("running"),
         waiting=families.requests_by("waiting_by_reason", "reason") if waiting is None else waiting,
@@ -161,21 +161,6 @@ def _prefix_cache(families: EngineFamilies) -> PrefixCache | None:
     if queries is None or hits is None or hits > queries:
         return None
     return PrefixCache(query_tokens=queries, hit_tokens=hits)
-
-
-def _tokens(families: EngineFamilies) -> ScheduledTokens | None:
-    """Prompt tokens that were computed; vLLM's `prompt_tokens` has those found in the cache, too.
-
-    Versions that do not tell them apart give no prompt tokens.
-    """
-    prompt = families.count("prompt_tokens_by_source", source="local_compute")
-    if prompt is None:
-        whole, cached = families.count("prompt_tokens"), families.count("cached_prompt_tokens")
-        prompt = whole - cached if whole is not None and cached is not None else None
-    generation = families.count("generation_tokens")
-    if generation is None or (prompt is not None and prompt < 0):
-        return None
-    return ScheduledTokens(prompt=prompt, generation=generation)
 
 
 def _sleep_level(families: EngineFamilies) -> int | None:

@@ -14,7 +14,6 @@ from exporter.records.trace import (
     EngineRecord,
     KvRecord,
     PrefixCache,
-    ScheduledTokens,
     TraceReading,
 )
 from exporter.sources.engine_metrics import EngineMetricsSource
@@ -94,7 +93,6 @@ def test_a_busy_server_gives_facts_and_the_exact_pool(asked: Asked) -> None:
                 block_size=32,
                 blocks=Blocks(total=40, num_free=2),
                 prefix_cache=PrefixCache(query_tokens=1568, hit_tokens=1440),
-                tokens=ScheduledTokens(prompt=128, generation=2969),
                 preemptions=9,
                 running=5,
                 waiting=19,
@@ -111,7 +109,6 @@ def test_an_idle_server_of_0_25(asked: Asked) -> None:
     record = asked.kv(sample("vllm_0.25.1_idle.txt"))
     assert record.blocks == Blocks(total=56_080, num_free=56_079)
     assert record.prefix_cache == PrefixCache(query_tokens=4_089_047, hit_tokens=2_346_544)
-    assert record.tokens == ScheduledTokens(prompt=1_742_503, generation=215_009)
     assert (record.preemptions, record.running, record.waiting) == (0, 0, 0)
 
 
@@ -157,13 +154,10 @@ def test_an_old_server_by_its_old_names(asked: Asked) -> None:
         f"vllm:gpu_prefix_cache_hits_total{ONE} 360\n"
         f"vllm:num_requests_running{ONE} 3\n"
         f"vllm:num_requests_waiting{ONE} 4\n"
-        f"vllm:prompt_tokens_total{ONE} 900\n"
-        f"vllm:generation_tokens_total{ONE} 70\n"
         'vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="41"} 1.0\n'
     )
     assert record.blocks == Blocks(total=41, num_free=30)
     assert record.prefix_cache == PrefixCache(query_tokens=900, hit_tokens=360)
-    assert record.tokens == ScheduledTokens(prompt=None, generation=70)
     assert (record.running, record.waiting, record.preemptions) == (3, 4, None)
 
 

@@ -191,12 +191,12 @@ class TestCounters:
     def test_each_counter_has_its_own_origin(self, stage: Stage) -> None:
         engine = stage.engine_at(
             0.0,
-            trace_reading(kv(evictions=4, tokens=ScheduledTokens(prompt=None, generation=6))),
-            trace_reading(metrics(preemptions=3, tokens=ScheduledTokens(20, 21))),
+            trace_reading(kv(evictions=4, tokens=ScheduledTokens(5, 6))),
+            trace_reading(metrics(preemptions=3, evictions=90)),
         )
         counters = engine.counters
         assert (counters.evictions, counters.preemptions) == (4, 3)
-        assert (counters.prompt_tokens, counters.generation_tokens) == (20, 6)
+        assert (counters.prompt_tokens, counters.generation_tokens) == (5, 6)
 
     def test_a_counter_that_nobody_tells_any_more_is_absent(self, stage: Stage) -> None:
         stage.at(0.0, trace_reading(metrics(preemptions=3)), trace_reading(log(usage_ratio=0.5)))

@@ -24,7 +24,7 @@ ENGINE = Subject(
         FACTS.info(
             "vllm_engine_info",
             "Facts of the engine as labels, value 1; a fact that is not told is empty. Source: "
-            "trace, engine record.",
+            "trace, engine record, else vLLM's /metrics.",
             {
                 "block_size": lambda facts: facts.block_size,
                 "num_gpu_blocks": lambda facts: facts.num_gpu_blocks,
@@ -44,18 +44,19 @@ ENGINE = Subject(
         ENGINES.gauge(
             "vllm_engine_up",
             "1 while the engine tells of itself, 0 when an engine once seen is silent. Source: "
-            "age of its trace.",
+            "age of its trace, of vLLM's /metrics and of its log.",
             lambda engine: engine.is_up,
         ),
         COUNTERS.counter(
             "vllm_engine_restarts_total",
-            "Restarts of the engine that the exporter saw. Source: trace, start of its process.",
+            "Restarts of the engine that the exporter saw. Source: another process in its trace, "
+            "or a count that went back.",
             lambda counters: counters.restarts,
         ),
         KV_RECORDS.gauges(
             "vllm_engine_requests",
             "Requests in the scheduler: running, and waiting for blocks or their turn. Source: "
-            "trace, kv record.",
+            "trace, kv record, else vLLM's /metrics, else its log.",
             "state",
             lambda kv: {"running": kv.running, "waiting": kv.waiting},
         ),
@@ -71,7 +72,8 @@ ENGINE = Subject(
         ),
         COUNTERS.counter(
             "vllm_engine_preemptions_total",
-            "Requests that lost their KV blocks to others. Source: trace, kv record.",
+            "Requests that lost their KV blocks to others. Source: trace, kv record, else vLLM's "
+            "/metrics.",
             lambda counters: counters.preemptions,
         ),
     ),

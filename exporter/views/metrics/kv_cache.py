@@ -55,7 +55,8 @@ KV_CACHE = Subject(
         BLOCKS.gauges(
             "vllm_kv_cache_blocks",
             "KV blocks by state: active in a request, cached (evictable prefix), free (empty), "
-            "null. Source: trace, blocks; cached and free are absent when not told apart.",
+            "null. Source: trace, blocks, else vLLM's /metrics; cached and free are absent when "
+            "not told apart.",
             "state",
             lambda blocks: {
                 "active": blocks.active,
@@ -71,7 +72,8 @@ KV_CACHE = Subject(
         ),
         ENGINES.gauge(
             "vllm_kv_cache_usage_ratio",
-            "Active / usable KV blocks; usable is all but the null block. Source: trace, blocks.",
+            "Active / usable KV blocks; usable is all but the null block. Source: trace, blocks, "
+            "else vLLM's /metrics, else its log.",
             lambda engine: engine.usage_ratio,
         ),
         USAGE_WINDOWS.gauge(
@@ -103,13 +105,14 @@ KV_CACHE = Subject(
         ),
         ENGINES.gauge(
             "vllm_kv_cache_headroom_tokens",
-            "Tokens that fit into the cached and free KV blocks. Source: trace, blocks.",
+            "Tokens that fit into the cached and free KV blocks. Source: trace, blocks, else "
+            "vLLM's /metrics.",
             lambda engine: engine.headroom_tokens,
         ),
         ENGINES.gauge(
             "vllm_kv_cache_exhaustion_seconds",
             "Time until no cached or free block is left, at the present trend; absent when the "
-            "pool is not filling. Source: trace, blocks.",
+            "pool is not filling. Source: as vllm_kv_cache_usage_ratio.",
             lambda engine: engine.exhaustion_seconds,
         ),
         FREE_RUNS.gauge(
@@ -130,18 +133,19 @@ KV_CACHE = Subject(
         ),
         COUNTERS.counter(
             "vllm_kv_cache_query_tokens_total",
-            "Tokens looked up in the prefix cache. Source: trace, prefix_cache.",
+            "Tokens looked up in the prefix cache. Source: trace, prefix_cache, else vLLM's "
+            "/metrics.",
             lambda counters: counters.query_tokens,
         ),
         COUNTERS.counter(
             "vllm_kv_cache_hit_tokens_total",
-            "Tokens found in the prefix cache. Source: trace, prefix_cache.",
+            "Tokens found in the prefix cache. Source: trace, prefix_cache, else vLLM's /metrics.",
             lambda counters: counters.hit_tokens,
         ),
         ENGINES.gauge(
             "vllm_kv_cache_hit_ratio",
             "Tokens found / looked up in the prefix cache over the last 60 s; absent without "
-            "look-ups. Source: trace, prefix_cache.",
+            "look-ups. Source: trace, prefix_cache, else vLLM's /metrics.",
             lambda engine: engine.hit_ratio,
         ),
         COUNTERS.counter(
