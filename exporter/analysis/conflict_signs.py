@@ -35,19 +35,20 @@ class ConflictRules(Struct, frozen=True, kw_only=True):
 
 
 class Sign(NamedTuple):
-    """A conflict as it would be told now, without its id.
+    """What a conflict would tell now; see `Conflict` for the fields.
 
     `is_onset`: strong enough to begin one; weaker ones only keep one going.
     """
 
     key: SignKey
     is_onset: bool
-    conflict: Conflict
+    uuid: str
+    pid: int | None
+    growth_bytes: dict[str, int]
+    margin_bytes: int | None = None
 
 
-def co_tenants(
-    gpus: Mapping[str, GpuGrowth], rules: ConflictRules, ts_unix_ns: int
-) -> Iterator[Sign]:
+def co_tenants(gpus: Mapping[str, GpuGrowth], rules: ConflictRules) -> Iterator[Sign]:
     """Processes of no engine that grew on an engine's GPU, each with all the GPUs it grew on.
 
     A CUDA process shows half a GB on GPUs that it merely touches: the GPU of its largest growth is
@@ -59,15 +60,15 @@ def co_tenants(
             growth_of.setdefault(pid, {})[uuid] = growth_bytes
     for pid, growth in growth_of.items():
         watched = max((growth[uuid] for uuid in growth if gpus[uuid].is_watched), default=0)
-        if watched >= rules.end_growth_bytes and not is_expected(pid, gpus, rules):
-            uuid = max(growth, key=growth.__getitem__)
-            conflict = _conflict("co_tenant", uuid, pid, gpus, ts_unix_ns, growth)
-            yield Sign(("co_tenant", None, pid), watched >= rules.min_growth_bytes, conflict)
+        if watched < rules.end_growth_bytes:
+            continue
+        uuid = max(growth, key=growth.__getitem__)
+        if not is_expected(pid, gpus[uuid], rules):
+            is_onset = watched >= rules.min_growth_bytes
+            yield Sign(("co_tenant", None, pid), is_onset, uuid, pid, growth)
 
 
-def pressures(
-    gpus: Mapping[str, GpuGrowth], rules: ConflictRules, ts_unix_ns: int
-) -> Iterator[Sign]:
+def pressures(gpus: Mapping[str, GpuGrowth], rules: ConflictRules) -> Iterator[Sign]:
     """Full GPUs of engines on which processes of no engine grew, whether expected or not."""
     for uuid, gpu in gpus.items():
         ratio = device_pressure(gpu.memory) if gpu.memory else None
@@ -82,8 +83,7 @@ def pressures(
         if total_bytes >= rules.end_growth_bytes:
             is_onset = ratio >= rules.pressure_ratio and total_bytes >= rules.min_growth_bytes
             pid = max(growth, key=growth.__getitem__)
-            conflict = _conflict("pressure", uuid, pid, gpus, ts_unix_ns, {uuid: total_bytes})
-            yield Sign(("pressure", uuid, None), is_onset, conflict)
+            yield Sign(("pressure", uuid, None), is_onset, uuid, pid, {uuid: total_bytes})
 
 
 def thin_margins(
@@ -91,7 +91,6 @@ def thin_margins(
     workers: Sequence[Worker],
     worker_pids: Mapping[WorkerKey, int],
     rules: ConflictRules,
-    ts_unix_ns: int,
 ) -> Iterator[Sign]:
     """Workers of serving engines whose next peak would not fit: margin < 0."""
     for worker in workers:
@@ -101,41 +100,33 @@ def thin_margins(
         margin_bytes = oom_margin_bytes(worker.torch)
         if margin_bytes is not None and margin_bytes < rules.end_growth_bytes:
             pid = worker_pids.get(worker.key)
-            conflict = _conflict("margin", uuid, pid, gpus, ts_unix_ns, {}, margin_bytes)
             is_onset = margin_bytes < 0 and worker.is_serving
-            yield Sign(("margin", uuid, worker.key), is_onset, conflict)
+            yield Sign(("margin", uuid, worker.key), is_onset, uuid, pid, {}, margin_bytes)
 
 
-def is_expected(pid: int | None, gpus: Mapping[str, GpuGrowth], rules: ConflictRules) -> bool:
-    """Whether the process has a name that may take memory beside an engine."""
-    processes = (gpu.process(pid) for gpu in gpus.values())
-    return any(process and process.name in rules.expected_processes for process in processes)
+def is_expected(pid: int | None, gpu: GpuGrowth | None, rules: ConflictRules) -> bool:
+    """Whether the process is listed on that GPU and has a name that may take memory there."""
+    process = gpu.process(pid) if gpu else None
+    return process is not None and process.name in rules.expected_processes
 
 
-def _conflict(
-    kind: ConflictKind,
-    uuid: str,
-    pid: int | None,
-    gpus: Mapping[str, GpuGrowth],
-    ts_unix_ns: int,
-    growth_bytes: dict[str, int],
-    margin_bytes: int | None = None,
-) -> Conflict:
+def conflict_of(sign: Sign, gpus: Mapping[str, GpuGrowth], ts_unix_ns: int) -> Conflict:
+    """What is told of the sign as a conflict that begins now; its id is still to be given."""
     rows = tuple(
-        ProcessRow(uuid=at, pid=process.pid, name=process.name, used_bytes=process.used_bytes)
-        for at, gpu in gpus.items()
+        ProcessRow(uuid=uuid, pid=process.pid, name=process.name, used_bytes=process.used_bytes)
+        for uuid, gpu in gpus.items()
         for process in gpu.processes
-        if at == uuid or process.pid == pid
+        if uuid == sign.uuid or process.pid == sign.pid
     )
-    own = next((row for row in rows if (row.uuid, row.pid) == (uuid, pid)), None)
+    own = gpus[sign.uuid].process(sign.pid)
     return Conflict(
         id=0,
         ts_unix_ns=ts_unix_ns,
-        kind=kind,
-        uuid=uuid,
-        pid=pid,
+        kind=sign.key[0],
+        uuid=sign.uuid,
+        pid=sign.pid,
         used_bytes=own.used_bytes if own else None,
-        growth_bytes=growth_bytes,
-        margin_bytes=margin_bytes,
+        growth_bytes=sign.growth_bytes,
+        margin_bytes=sign.margin_bytes,
         processes=rows,
     )

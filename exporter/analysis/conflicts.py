@@ -15,6 +15,7 @@ from exporter.analysis.conflict_signs import (
     Sign,
     SignKey,
     co_tenants,
+    conflict_of,
     is_expected,
     pressures,
     thin_margins,
@@ -74,9 +75,9 @@ def advance(
     signs = {
         sign.key: sign
         for sign in chain(
-            co_tenants(gpus, rules, ts_unix_ns),
-            pressures(gpus, rules, ts_unix_ns),
-            thin_margins(gpus, workers, ledgers.worker_pids, rules, ts_unix_ns),
+            co_tenants(gpus, rules),
+            pressures(gpus, rules),
+            thin_margins(gpus, workers, ledgers.worker_pids, rules),
         )
     }
     events, standing, pending = dict(state.events), dict[SignKey, int](), dict[SignKey, Conflict]()
@@ -89,13 +90,22 @@ def advance(
             events[event_id] = _continued(events[event_id], sign, ts_unix_ns)
     for key, first in state.pending.items():
         sign = signs.pop(key, None)
-        if first.pid not in engine_pids and not is_expected(first.pid, gpus, rules):
-            begun.append(_Begun(key, _at_second_sight(first, sign, ts_unix_ns)))
+        if sign is not None:
+            now = conflict_of(sign, gpus, first.ts_unix_ns)
+            growth_bytes = _larger(first.growth_bytes, now.growth_bytes)
+            begun.append(_Begun(key, replace(now, growth_bytes=growth_bytes)))
+        elif first.pid not in engine_pids and not is_expected(
+            first.pid, gpus.get(first.uuid), rules
+        ):
+            begun.append(_Begun(key, replace(first, ended_unix_ns=ts_unix_ns)))
     for key, sign in signs.items():
-        if sign.is_onset and sign.conflict.kind == "co_tenant":
-            pending[key] = sign.conflict
-        elif sign.is_onset:
-            begun.append(_Begun(key, sign.conflict))
+        if not sign.is_onset:
+            continue
+        conflict = conflict_of(sign, gpus, ts_unix_ns)
+        if conflict.kind == "co_tenant":
+            pending[key] = conflict
+        else:
+            begun.append(_Begun(key, conflict))
     counts = _counts(state.counts, gpus, begun)
     told = tuple(
         replace(new.conflict, id=event_id) for event_id, new in enumerate(begun, state.last_id + 1)
@@ -148,17 +158,12 @@ def _continued(told: Conflict, now: Sign | None, ts_unix_ns: int) -> Conflict:
     """A told conflict with its largest growth so far; ended when nothing shows it any more."""
     if now is None:
         return replace(told, ended_unix_ns=ts_unix_ns)
-    largest = dict(told.growth_bytes)
-    for uuid, growth_bytes in now.conflict.growth_bytes.items():
-        largest[uuid] = max(growth_bytes, largest.get(uuid, 0))
-    return told if largest == told.growth_bytes else replace(told, growth_bytes=largest)
+    growth_bytes = _larger(told.growth_bytes, now.growth_bytes)
+    return told if growth_bytes == told.growth_bytes else replace(told, growth_bytes=growth_bytes)
 
 
-def _at_second_sight(first: Conflict, now: Sign | None, ts_unix_ns: int) -> Conflict:
-    """A co-tenant as it is now, since its onset; as it was when it has gone again already."""
-    if now is None:
-        return replace(first, ended_unix_ns=ts_unix_ns)
-    return replace(now.conflict, ts_unix_ns=first.ts_unix_ns)
+def _larger(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
+    return {**before, **{uuid: max(now[uuid], before.get(uuid, 0)) for uuid in now}}
 
 
 def _counts(

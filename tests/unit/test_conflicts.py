@@ -90,6 +90,15 @@ class TestOnset:
         assert (conflict.ts_unix_ns, conflict.ended_unix_ns) == (1_000_000_000, 2_000_000_000)
         assert watch.see(3, gpu(ENGINE)) == ()
 
+    def test_a_process_that_shrinks_before_it_is_told_keeps_its_largest_growth(
+        self, watch: Watch
+    ) -> None:
+        watch.see(1, gpu(with_stranger(700)))
+        (conflict,) = watch.see(2, gpu(with_stranger(200)))
+        assert conflict.used_bytes == 200 * MIB
+        assert conflict.growth_bytes == {UUID: 700 * MIB}
+        assert conflict.ended_unix_ns is None
+
     def test_growth_of_a_process_of_unknown_size_counts_from_its_first_known_one(self) -> None:
         watch = Watch()
         for tick, mib in enumerate([None, 700, 955]):
@@ -249,6 +258,14 @@ class TestSeveralGpus:
         (conflict,) = watch.told
         assert (conflict.uuid, conflict.ts_unix_ns) == (FAR, 3_000_000_000)
         assert watch.state.counts[FAR]["co_tenant"] == 1
+
+    def test_a_gpu_that_is_no_longer_listed_takes_its_processes_with_it(self, watch: Watch) -> None:
+        far = gpu({21: 6000})
+        watch.see(1, gpu(ENGINE), far, self.BOTH)
+        watch.see(2, gpu(ENGINE), gpu({21: 6000, STRANGER: 700}), self.BOTH)
+        (conflict,) = watch.see(3, gpu(ENGINE), workers=self.BOTH)
+        assert (conflict.uuid, conflict.ended_unix_ns) == (FAR, 3_000_000_000)
+        assert watch.state.standing == {}
 
 
 class TestPressure:
