@@ -54,7 +54,7 @@ def join_processes(
 def _candidates(strangers: Mapping[int, int | None], worker: Worker) -> frozenset[int]:
     """Processes that can be the worker's; all of them when no figure tells."""
     reserved_bytes = worker.torch.reserved_bytes
-    if reserved_bytes is None or worker.hides_memory or len(strangers) == 1:
+    if reserved_bytes is None or worker.hides_memory:
         return frozenset(strangers)
     large = [pid for pid, used in strangers.items() if used is None or used >= reserved_bytes]
     return frozenset(large or strangers)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from exporter.analysis.conflict_signs import ConflictRules
-from exporter.analysis.conflicts import MAX_EVENTS, described
+from exporter.analysis.conflicts import described
 from exporter.records.conflict import ProcessRow
 from tests.conflicts import FAR, MIB, SERVING, Held, Watch, gpu
 from tests.readings import UUID
@@ -106,6 +106,12 @@ class TestOnset:
         assert watch.told == []
         watch.see(3, gpu(with_stranger(956)))
         watch.see(4, gpu(with_stranger(956)))
+        assert [conflict.growth_bytes for conflict in watch.told] == [{UUID: 256 * MIB}]
+
+    def test_growth_counts_on_over_a_reading_that_does_not_tell_the_size(self) -> None:
+        watch = Watch()
+        for tick, mib in enumerate([700, None, 956, 956]):
+            watch.see(tick, gpu(with_stranger(mib)))
         assert [conflict.growth_bytes for conflict in watch.told] == [{UUID: 256 * MIB}]
 
 
@@ -259,6 +265,14 @@ class TestSeveralGpus:
         assert (conflict.uuid, conflict.ts_unix_ns) == (FAR, 3_000_000_000)
         assert watch.state.counts[FAR]["co_tenant"] == 1
 
+    def test_what_it_held_elsewhere_when_we_started_is_no_growth(self) -> None:
+        watch = Watch()
+        watch.see(0, gpu(ENGINE), gpu({STRANGER: 6700}))
+        watch.see(1, gpu(with_stranger(520)), gpu({STRANGER: 6700}))
+        watch.see(2, gpu(with_stranger(520)), gpu({STRANGER: 6700}))
+        (conflict,) = watch.told
+        assert (conflict.uuid, conflict.growth_bytes) == (UUID, {UUID: 520 * MIB})
+
     def test_a_gpu_that_is_no_longer_listed_takes_its_processes_with_it(self, watch: Watch) -> None:
         far = gpu({21: 6000})
         watch.see(1, gpu(ENGINE), far, self.BOTH)
@@ -289,6 +303,11 @@ class TestPressure:
     )
     def test_it_needs_both(self, watch: Watch, held: Held, free_mib: int) -> None:
         watch.see(1, gpu(held, free_mib=free_mib))
+        assert watch.told == []
+
+    def test_a_full_gpu_without_an_engine_is_none(self, watch: Watch) -> None:
+        watch.see(1, gpu(ENGINE), gpu({}))
+        watch.see(2, gpu(ENGINE), gpu({STRANGER: 6700}, free_mib=10))
         assert watch.told == []
 
     def test_expected_processes_count(self) -> None:
@@ -356,13 +375,18 @@ class TestMargin:
         watch.see(5, gpu(ENGINE), workers=self.short_of(-128))
         assert watch.ended_unix_ns(1) == 5_000_000_000
 
+    def test_it_ends_with_the_worker_although_its_record_is_remembered(self, watch: Watch) -> None:
+        watch.see(1, gpu(ENGINE), workers=self.short_of(3))
+        watch.see(2, gpu({}), workers=self.short_of(3, torch_age_intervals=2.1))
+        assert watch.ended_unix_ns(1) == 2_000_000_000
+
 
 def test_the_newest_hundred_are_kept_and_all_are_counted(watch: Watch) -> None:
-    for tick in range(1, 2 * MAX_EVENTS + 5, 2):
+    for tick in range(1, 2 * 102 + 1, 2):
         watch.see(tick, gpu({**ENGINE, 1000 + tick: 700}))
         watch.see(tick + 1, gpu(ENGINE))
-    assert list(watch.state.events) == list(range(3, MAX_EVENTS + 3))
-    assert watch.state.counts[UUID]["co_tenant"] == MAX_EVENTS + 2
+    assert list(watch.state.events) == list(range(3, 103))
+    assert watch.state.counts[UUID]["co_tenant"] == 102
 
 
 def test_a_conflict_can_be_described_further(watch: Watch) -> None:

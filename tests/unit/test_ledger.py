@@ -129,6 +129,7 @@ class TestFallingBackForOneProcess:
     def test_a_record_of_exactly_twice_its_interval_is_still_used(self) -> None:
         aged = worker(torch_age_intervals=2.0, kv_age_intervals=2.0)
         assert ledger(sample(), aged).owners_bytes == {**OUTSIDE, **INSIDE}
+        assert split(sample(), aged).serving_uuids == {UUID}
 
     def test_two_workers_of_one_process_contradict_each_other(self) -> None:
         result = ledger(sample(), worker(), worker(rank=1))

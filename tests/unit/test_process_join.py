@@ -1,5 +1,6 @@
 """Which process is the worker's when its pid could not be translated."""
 
+from exporter.analysis.ledger import ledgers
 from exporter.analysis.process_join import ProcessJoin, join_processes
 from tests.readings import UUID
 from tests.workers import OTHER_PID, WORKER_PID, sample, split, worker
@@ -76,6 +77,24 @@ def test_unclear_processes_are_unsplit_and_what_is_certain_stays() -> None:
     assert result.unclear_pids == {9000, 9001}
     assert result.engine_pids == frozenset()
     assert result.serving_uuids == {UUID}
+
+
+def test_an_engine_beside_unclear_processes_gives_no_effective_figure() -> None:
+    gpu = sample({WORKER_PID: 100, 9000: 300, 9001: 310})
+    known = worker(reserved_bytes=90, allocated_bytes=70, weights_bytes=None, kv_pool_bytes=0)
+    unknown = worker(None, engine="1", reserved_bytes=300, allocated_bytes=290)
+    ledger = split(gpu, known, unknown).by_uuid[UUID]
+    assert ledger.owners_bytes["used_unsplit"] == 610
+    assert ledger.owners_bytes["non_torch"] == 10
+    assert ledger.effective_used_bytes is None
+
+
+def test_a_worker_found_through_its_gpu_is_known_on_the_others() -> None:
+    far = "GPU-00000000-0000-0000-0000-00000000000b"
+    samples = {UUID: sample({9000: 600}), far: sample({9000: 54})}
+    result = ledgers(samples, [UNKNOWN])
+    assert result.engine_pids == {9000}
+    assert result.by_uuid[far].owners_bytes["engine_unsplit"] == 54
 
 
 def test_a_pid_found_through_the_gpu_can_be_handed_in_the_next_time() -> None:
