@@ -2,7 +2,9 @@
 
 from msgspec import Struct
 
+from exporter.records.conflict import Conflict, ConflictKind
 from exporter.records.device import DeviceFacts, DeviceSample
+from exporter.records.ledger import Ledger
 from exporter.records.source import Histogram, SourceHealth
 from exporter.records.trace import EngineRecord, KvRecord, TorchRecord
 
@@ -19,7 +21,8 @@ class DeviceView(Struct, frozen=True, kw_only=True):
     """One GPU. `sample` is None while it is down; the histograms count since start.
 
     Pressures are ratios 0–1: device pressure used / (total − driver reserved); effective pressure
-    the highest active / usable KV blocks of the engines that hold memory on it.
+    the highest active / usable KV blocks of the engines that hold memory on it. `ledger` is that of
+    `sample`, None without it. `conflicts` so far by kind; None where no engine has served.
     """
 
     facts: DeviceFacts
@@ -32,6 +35,8 @@ class DeviceView(Struct, frozen=True, kw_only=True):
     effective_pressure_ratio: float | None
     effective_pressure_window: Window | None
     effective_pressure_samples: Histogram | None
+    ledger: Ledger | None = None
+    conflicts: dict[ConflictKind, int] | None = None
 
 
 class EngineCounters(Struct, frozen=True, kw_only=True):
@@ -101,6 +106,8 @@ class View(Struct, frozen=True, kw_only=True):
     `replay`: name of the recording when this is no live data. `trace_lines`: outcome → lines since
     start. `capabilities`: NVML call → supported. `duplicate_identities`: processes shown under
     another name because a live one has theirs. `published_monotonic_s`: for the age of the View.
+    `conflicts`: the newest 100, oldest first. `ledger_incoherent`: by `LedgerReason`, how often a
+    GPU's split fell back to a coarser one.
     """
 
     ts_unix_ns: int
@@ -115,5 +122,7 @@ class View(Struct, frozen=True, kw_only=True):
     dropped_bytes: int
     capabilities: dict[str, bool]
     duplicate_identities: int
+    conflicts: tuple[Conflict, ...] = ()
+    ledger_incoherent: dict[str, int] = {}
     config_reload_success: bool | None = None
     config_reload_unix_s: float | None = None
