@@ -23,7 +23,7 @@ LAP_MAX_AGE_S = 30.0
 LARGEST_SHARE = 0.002  # of the engine's time: for samples, and again for slices of the pool
 LONGEST_INTERVAL_S = 60.0
 EFFORT_PER_STEP = 150  # blocks
-STEPS_BEHIND = 16  # after that many steps a sample is finished whatever it takes
+LATEST_S = 0.25  # a sample that is due for longer is finished whatever it takes
 SLOW_STEP_S = 0.002
 SLOW_STEPS_IN_A_ROW = 10
 SILENT_AFTER_S = 30.0
@@ -66,7 +66,6 @@ class SchedulerTap:
         self._lock = threading.Lock()  # between a step's sample and the idle one
         self._steps = 0
         self._slow_steps = 0
-        self._steps_behind = 0
         self._seconds = 0.0
         self._least_interval_s = self._interval_s = interval_s
         self._started_s = self._last_step_s = self._lap_begun_s = clock()
@@ -226,12 +225,18 @@ class SchedulerTap:
             guard.failed(type(exc).__name__)
 
     def _work(self, scheduler: Scheduler, now: float) -> None:
-        """A sample or a slice of the pool, whichever is due; neither while the writer samples."""
+        """A sample or a slice of the pool, whichever is due; neither while the writer samples.
+
+        A backlog of page tables is spread over some steps, but prompts of many blocks at each slow
+        step could outrun that for ever.
+        """
         if not self._lock.acquire(blocking=False):
             return
         try:
             if now >= self._sample_due_s:
-                if not self._has_caught_up(scheduler):
+                is_late = now - self._sample_due_s > LATEST_S
+                effort = sys.maxsize if is_late else EFFORT_PER_STEP
+                if not self._sampler.catch_up(scheduler, effort):
                     return
                 for record in self._sampler.sample(scheduler, self._interval_s):
                     self.put(record)
@@ -247,15 +252,6 @@ class SchedulerTap:
         finally:
             self._lock.release()
         self._due_s = min(self._sample_due_s, self._slice_due_s)
-
-    def _has_caught_up(self, scheduler: Scheduler) -> bool:
-        """Whether the page tables are counted; a backlog is spread over some steps."""
-        self._steps_behind += 1
-        effort = EFFORT_PER_STEP if self._steps_behind < STEPS_BEHIND else sys.maxsize
-        if self._sampler.catch_up(scheduler, effort):
-            self._steps_behind = 0
-            return True
-        return False
 
     def _scan(self, now: float) -> None:
         probes = self.probes

@@ -62,13 +62,12 @@ class Timed:
         self._records.clear()
         pool = self._tap.probes.pool
         lap = (len(pool._states), pool._head)
-        behind = self._tap._steps_behind
         start = time.perf_counter()
         self._tap.on_step(scheduler, output)
         seconds = time.perf_counter() - start
         if self._records:
             kind = "with sample"
-        elif self._tap._steps_behind != behind:
+        elif start >= self._tap._sample_due_s:
             kind = "catching up"
         elif (len(pool._states), pool._head) != lap:
             kind = "with slice"

@@ -155,3 +155,17 @@ def test_a_forked_child_is_silent(
         pass
     assert tap._steps == 3
     assert tap in attachment._taps
+
+
+def test_long_prompts_at_slow_steps_do_not_put_a_sample_off(model: Path) -> None:
+    # each step takes 0.4 s and brings up to 512 blocks, more than it works off of the backlog
+    tapped = Tapped(model, blocks=20_000, max_seqs=256, max_tokens=8192)
+    load = Load(5, prefixes=1)
+    for _ in range(200):
+        tapped.scheduler.add_request(load.request(prompt=1500, output=100))
+    counts = []
+    for _ in drive(tapped.scheduler, load, 40):
+        counts.append(len(tapped.take()))
+        tapped.pass_time(0.4)
+    # due every 1 s and late by at most one step and what is left of another: 16 s have 8 samples
+    assert sum(counts) >= 8
