@@ -9,7 +9,7 @@ import click
 from exporter import __version__
 from exporter.errors import ConfigError, ExporterError
 from exporter.log_format import configure
-from exporter.recordings import bundled_path
+from exporter.recordings import DEMO, bundled_path
 from exporter.settings import KEYS, Settings, load
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -127,7 +127,7 @@ def serve(**flags: object) -> None:
 @_with(SOURCE_OPTIONS)
 @_with(WEB_OPTIONS)
 def demo(**flags: object) -> None:
-    """Run the daemon on the bundled recording of four H200s; no GPU needed."""
+    """Run the daemon on the bundled recording of a full KV cache; no GPU needed."""
     from exporter.commands import serve as command
 
     command.run(_settings(flags, is_demo=True))
@@ -153,7 +153,7 @@ def _settings(flags: dict[str, Any], *, is_demo: bool = False) -> Settings:
     given = {key: value for key, value in raw.items() if value not in (None, ())}
     if flags["no_nvml"]:
         given["nvml.enabled"] = False
-    base = Settings(replay=str(bundled_path())) if is_demo else Settings()
+    base = Settings(replay=str(bundled_path(DEMO))) if is_demo else Settings()
     settings = load(config_file, given, base)
     configure(settings.log_level, settings.log_format)
     return settings

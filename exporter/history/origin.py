@@ -77,7 +77,7 @@ class OriginCounter:
             return False
         origin, total = self.choice.origin, self.total
         counter = self._counters.setdefault(record.origin, ResetSafeCounter())
-        went_back = counter.update(raw, record.pid)
+        went_back = counter.update(raw, record.writer)
         if self.choice.take(record, seen_s) and origin not in (None, record.origin):
             self._offset = (total or 0) - (counter.total or 0)
         return went_back

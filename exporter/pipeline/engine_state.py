@@ -10,7 +10,7 @@ from exporter.history.origin import OriginChoice
 from exporter.history.sliding_window import SlidingWindow
 from exporter.pipeline import precedence
 from exporter.pipeline.engine_counts import EngineCounts
-from exporter.records.trace import EngineRecord, KvRecord, Origin
+from exporter.records.trace import EngineRecord, KvRecord, Origin, Writer
 from exporter.records.view import EngineView, Window
 
 WINDOW_CAPACITY = 1200
@@ -32,7 +32,7 @@ class EngineState:
         self._has_been_up = False
         self._last_seen_s = 0.0
         self._latest_kv: dict[Origin, Latest[KvRecord]] = {}
-        self._latest_facts: dict[tuple[Origin, int | None], Latest[EngineRecord]] = {}
+        self._latest_facts: dict[tuple[Origin, Writer], Latest[EngineRecord]] = {}
         self._kv: KvRecord | None = None
         self._facts: EngineRecord | None = None
         self._name_choice = OriginChoice()
@@ -54,7 +54,7 @@ class EngineState:
 
     def observe_facts(self, record: EngineRecord, seen_s: float) -> None:
         """Take one facts record, of the scheduler or of a worker."""
-        self._latest_facts[record.origin, record.pid] = Latest(record, seen_s)
+        self._latest_facts[record.origin, record.writer] = Latest(record, seen_s)
         self._observe(record, seen_s)
         self._counts.observe_facts(record, seen_s)
 

@@ -44,18 +44,22 @@ def merged(records: Iterable[Kind]) -> Kind | None:
 
 
 def merged_facts(records: Iterable[EngineRecord], scheduler_pid: int | None) -> EngineRecord | None:
-    """The scheduler's facts, with what only /metrics tells, and the worst status of any process.
+    """The scheduler's facts, with what only /metrics tells.
 
-    Workers tell of themselves alone: of their facts only the status counts, unless the scheduler
-    is silent.
+    Workers tell of themselves alone, unless the scheduler is silent; one that is not active makes
+    the engine degraded.
     """
     told = best_first(records)
     if not told:
         return None
     of_best = [record for record in told if record.origin == told[0].origin]
-    facts = next((record for record in of_best if record.pid == scheduler_pid), of_best[0])
+    facts = next(
+        (record for record in of_best if record.pid == scheduler_pid and record.role != "worker"),
+        of_best[0],
+    )
     facts = merged([facts, *told[len(of_best) :]]) or facts
     worst = max(told, key=lambda record: SEVERITY[record.status])
     if SEVERITY[worst.status] > SEVERITY[facts.status]:
-        facts = msgspec.structs.replace(facts, status=worst.status, reason=worst.reason)
+        reason = f"{worst.role}: {worst.reason}" if worst.role else worst.reason
+        facts = msgspec.structs.replace(facts, status="degraded", reason=reason)
     return facts

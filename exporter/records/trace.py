@@ -19,6 +19,9 @@ Seconds = Annotated[float, Meta(ge=0, le=1e12)]
 Ratio = Annotated[float, Meta(ge=0, le=1)]
 Text = Annotated[str, Meta(max_length=512)]
 
+Writer = tuple[int | None, str | None, int | None]
+"""Process, role and rank of whoever counts what a record tells."""
+
 PluginStatus = Literal["active", "degraded", "unsupported"]
 Origin = Literal["plugin", "metrics", "log"]
 """Who told: our plugin (or a bare line), vLLM's own /metrics, vLLM's log; the best one first."""
@@ -170,6 +173,11 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="t
     model_name: Text | None = None
     origin: Origin = "plugin"
 
+    @property
+    def writer(self) -> Writer:
+        """Who counts: one process can be scheduler and worker, each with counts of its own."""
+        return self.pid, None, None
+
 
 class EngineRecord(Record, frozen=True, kw_only=True, omit_defaults=True, tag="engine"):
     """Facts of one engine and the health of the plugin in it; every 30 s and after rotation.
@@ -204,6 +212,11 @@ class EngineRecord(Record, frozen=True, kw_only=True, omit_defaults=True, tag="e
     errors: Count | None = None
     dropped_records: Count | None = None
     plugin_seconds: Seconds | None = None
+
+    @property
+    def writer(self) -> Writer:
+        """See `Record.writer`."""
+        return self.pid, self.role, self.rank
 
 
 class KvRecord(Record, frozen=True, kw_only=True, omit_defaults=True, tag="kv"):
@@ -259,6 +272,11 @@ class TorchRecord(Record, frozen=True, kw_only=True, omit_defaults=True, tag="to
     largest_free_block_bytes: Count | None = None
     is_asleep: bool | None = None
     has_pluggable_allocator: bool | None = None
+
+    @property
+    def writer(self) -> Writer:
+        """See `Record.writer`."""
+        return self.pid, None, self.rank
 
     def __post_init__(self) -> None:
         """Refuse contradictory counts (ValueError, which msgspec reports as invalid)."""

@@ -18,7 +18,7 @@ from exporter.records.trace import (
     TraceRecord,
 )
 
-Writer = tuple[str, str, str, int | None, int | None]
+Writer = tuple[str, str, str, int | None, str | None, int | None]
 """Record type, replica, engine, pid, rank: each of these counts for itself."""
 
 Growth = Mapping[Writer, Mapping[str, float]]
@@ -58,8 +58,7 @@ def continued(record: TraceRecord, per_lap: Growth, lap: int) -> TraceRecord:
 
 
 def _writer(record: TraceRecord) -> Writer:
-    rank = record.rank if isinstance(record, TorchRecord) else None
-    return type(record).__name__, record.replica, record.engine, record.pid, rank
+    return type(record).__name__, record.replica, record.engine, *record.writer
 
 
 def _counters(struct: Struct, prefix: str = "") -> Iterator[tuple[str, float]]:

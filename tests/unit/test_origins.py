@@ -129,7 +129,7 @@ class TestFigures:
         assert (engine.facts.pid, engine.facts.origin) == (10, "plugin")
         assert (engine.facts.block_size, engine.facts.max_num_seqs) == (16, 64)
         assert (engine.facts.cache_dtype, engine.facts.sleep_level) == ("fp8", 1)
-        assert (engine.facts.status, engine.facts.reason) == ("degraded", "no uuid")
+        assert (engine.facts.status, engine.facts.reason) == ("degraded", "worker: no uuid")
 
     def test_another_engine_or_replica_is_never_joined(self, stage: Stage) -> None:
         view = stage.at(

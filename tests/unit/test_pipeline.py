@@ -8,7 +8,14 @@ from exporter.clock import ManualClock
 from exporter.pipeline import Pipeline
 from exporter.records.device import DeviceReading
 from exporter.records.source import Reading
-from exporter.records.trace import FreeRuns, PageTable, PrefixCache, ScheduledTokens, Slots
+from exporter.records.trace import (
+    FreeRuns,
+    PageTable,
+    PrefixCache,
+    ScheduledTokens,
+    Slots,
+    TraceReading,
+)
 from exporter.records.view import EngineCounters, EngineView, RankView, View, Window
 from tests.readings import (
     START_UNIX_NS,
@@ -239,8 +246,38 @@ class TestEngines:
         )
         assert engine.facts is not None
         assert (engine.facts.pid, engine.facts.vllm_version) == (10, "0.30.0")
-        assert (engine.facts.status, engine.facts.reason) == ("degraded", "no uuid")
+        assert (engine.facts.status, engine.facts.reason) == ("degraded", "worker: no uuid")
         assert engine.counters.plugin_errors == 3
+
+    def test_scheduler_and_worker_in_one_process_count_each_for_itself(self, stage: Stage) -> None:
+        def told(at_s: float, seconds: float, worker_seconds: float) -> TraceReading:
+            return trace_reading(
+                facts(
+                    at_s, role="engine", status="active", max_num_seqs=64, plugin_seconds=seconds
+                ),
+                facts(at_s, role="worker", rank=0, status="active", plugin_seconds=worker_seconds),
+            )
+
+        stage.at(0.0, told(0.0, 2.0, 0.5))
+        engine = stage.engine_at(30.0, trace_reading(kv(30.0)), told(30.0, 3.0, 0.75))
+        assert engine.counters.plugin_seconds == 3.75
+        assert engine.facts is not None
+        assert (engine.facts.role, engine.facts.max_num_seqs) == ("engine", 64)
+
+    def test_an_unsupported_worker_makes_the_engine_degraded(self, stage: Stage) -> None:
+        engine = stage.engine_at(
+            0.0,
+            trace_reading(
+                kv(),
+                facts(role="engine", status="active"),
+                facts(pid=20, role="worker", status="unsupported", reason="cuda_unavailable"),
+            ),
+        )
+        assert engine.facts is not None
+        assert (engine.facts.status, engine.facts.reason) == (
+            "degraded",
+            "worker: cuda_unavailable",
+        )
 
     def test_a_bare_line_lasts_for_60_s(self, stage: Stage) -> None:
         bare = kv(

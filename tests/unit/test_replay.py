@@ -406,7 +406,7 @@ def content(*lines: RecordingLine) -> bytes:
 
 def test_a_last_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "killed.jsonl"
-    path.write_bytes(content(HEADER, device(0), device(0.5))[:-9])
+    path.write_bytes(content(HEADER, device(0), device(S // 2))[:-9])
     assert len(Recording.load(path).events) == 1
 
 
