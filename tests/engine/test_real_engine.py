@@ -17,8 +17,10 @@ from typing import Any
 
 import pytest
 
+from tests.daemon import running
 from tests.engine.driver import write_model
 from tests.engine.run_llm import ENVIRONMENT
+from tests.prometheus import prometheus
 
 pytestmark = pytest.mark.engine
 
@@ -245,6 +247,33 @@ def test_queries_hits_and_preemptions_equal_vllms_own_metrics(server: Server) ->
         published["prefix_cache_hits"],
     )
     assert live["tokens"]["generation"] >= 24 * 149
+
+
+def test_plugin_daemon_and_prometheus_tell_what_vllm_tells(server: Server, tmp_path: Path) -> None:
+    own = {
+        "vllm_kv_cache_query_tokens_total": "prefix_cache_queries",
+        "vllm_kv_cache_hit_tokens_total": "prefix_cache_hits",
+        "vllm_engine_preemptions_total": "num_preemptions",
+    }
+    flags = ("--no-nvml", "--trace.path", str(server.trace))
+    with (
+        running("serve", *flags) as daemon,
+        prometheus(daemon.address, tmp_path) as scraping,
+        ThreadPoolExecutor(24) as pool,
+    ):
+        labels = '{engine="0",model_name="served",replica="api"}'
+        prompts = [[*range(10, 106), 400 + i, 500 + i] for i in range(24)]
+        list(pool.map(lambda prompt: server.complete(prompt, 150), prompts))
+        latest(server)
+        for ours, vllms in own.items():
+            published = server.metric(f"{vllms}_total")
+            assert published > 0
+            told = scraping.wait_for(ours + labels, is_right=published.__eq__)
+            assert list(told.values()) == [published]
+        (usage,) = scraping.wait_for(f"vllm_kv_cache_usage_window_max_ratio{labels}").values()
+        assert usage == 1
+        status = scraping.wait_for('vllm_plugin_info{reason="worker: cuda_unavailable"}')
+        assert len(status) == 1
 
 
 def latest(server: Server) -> dict[str, Any]:

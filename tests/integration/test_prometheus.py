@@ -1,79 +1,14 @@
 """Debian's Prometheus scrapes the daemon every 500 ms and answers for it."""
 
-import json
-import socket
 import subprocess
-import time
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from exporter.recordings import bundled_path
-from tests.daemon import TIMEOUT_S, Daemon, running
+from tests.daemon import Daemon, running
 from tests.programs import require_program
-
-CONFIG = """
-global: {{scrape_interval: 500ms, evaluation_interval: 500ms}}
-scrape_configs:
-  - job_name: vllm-memory
-    static_configs: [{{targets: ["{target}"]}}]
-"""
-
-
-class Prometheus:
-    """A running server that is asked through its query API."""
-
-    def __init__(self, port: int) -> None:
-        self._url = f"http://127.0.0.1:{port}/api/v1/query?"
-
-    def values(self, query: str) -> dict[tuple[str, ...], float]:
-        """Present values of a query, by their labels' values in the order of the labels' names."""
-        with urllib.request.urlopen(self._url + urllib.parse.urlencode({"query": query})) as answer:
-            results: list[dict[str, Any]] = json.load(answer)["data"]["result"]
-        return {
-            tuple(value for name, value in sorted(result["metric"].items())): float(
-                result["value"][1]
-            )
-            for result in results
-        }
-
-    def wait_for(self, query: str) -> dict[tuple[str, ...], float]:
-        """Ask until there is an answer."""
-        deadline_s = time.monotonic() + TIMEOUT_S
-        while True:
-            with suppress(OSError):
-                if values := self.values(query):
-                    return values
-            if time.monotonic() > deadline_s:
-                raise TimeoutError(f"no series for {query} after {TIMEOUT_S} s")
-            time.sleep(0.1)  # between two polls
-
-
-@contextmanager
-def prometheus(daemon: Daemon, directory: Path) -> Iterator[Prometheus]:
-    program = require_program("prometheus")
-    config = directory / "prometheus.yml"
-    config.write_text(CONFIG.format(target=daemon.address))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    command = [
-        program,
-        f"--config.file={config}",
-        f"--storage.tsdb.path={directory / 'data'}",
-        f"--web.listen-address=127.0.0.1:{port}",
-        "--log.level=error",
-    ]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-        try:
-            yield Prometheus(port)
-        finally:
-            process.terminate()
-            process.wait(TIMEOUT_S)
+from tests.prometheus import Prometheus, prometheus
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +19,7 @@ def scraped(
     require_program("prometheus")
     with (
         running("serve", *flags) as daemon,
-        prometheus(daemon, tmp_path_factory.mktemp("prometheus")) as server,
+        prometheus(daemon.address, tmp_path_factory.mktemp("prometheus")) as server,
     ):
         server.wait_for("up == 1")
         yield daemon, server
