@@ -7,28 +7,19 @@ from pathlib import Path
 
 import psutil
 
+from exporter.sources.driver_pids import PROC_ROOT, DriverPids
+
 _REFRESH_S = 10.0  # engines rename themselves some seconds after they start
-_HOST_PID_NAMESPACE = f"pid:[{0xEFFFFFFC}]"  # the kernel's PROC_PID_INIT_INO
 _KERNEL_NAME_LENGTH = 15
 _MAX_LENGTH = 64
 
 
 class ProcessNames:
-    """Names of the processes that the driver lists by their pids on the host.
+    """Names of the processes that the driver lists; none for one that `DriverPids` cannot tell."""
 
-    In a container pid N may be another process than the host's pid N. Then a name is given only
-    to a process that has NVIDIA's library or device mapped.
-    """
-
-    def __init__(self, proc_root: Path = Path("/proc")) -> None:
-        self._proc_root = proc_root
+    def __init__(self, proc_root: Path = PROC_ROOT) -> None:
+        self._pids = DriverPids(proc_root)
         self._names: dict[int, tuple[str | None, float]] = {}  # pid → name, when it was read
-        self._trusted: set[int] = set()
-        try:
-            namespace = os.readlink(proc_root / "self/ns/pid")
-        except OSError:
-            namespace = ""
-        self._sees_host_pids = namespace == _HOST_PID_NAMESPACE
 
     def name_of(self, pid: int, now_s: float) -> str | None:
         """The process's name, at most 10 s old and 64 characters long, without its arguments.
@@ -39,7 +30,7 @@ class ProcessNames:
         known = self._names.get(pid)
         if known is not None and now_s - known[1] < _REFRESH_S:
             return known[0]
-        name = _read_name(pid) if self._is_the_drivers(pid) else None
+        name = _read_name(pid) if self._pids.is_meant(pid) else None
         self._names[pid] = name, now_s
         return name
 
@@ -47,19 +38,7 @@ class ProcessNames:
         """Forget all others: their numbers can be given to new processes."""
         for pid in [pid for pid in self._names if pid not in pids]:
             del self._names[pid]
-            self._trusted.discard(pid)
-
-    def _is_the_drivers(self, pid: int) -> bool:
-        if self._sees_host_pids or pid in self._trusted:
-            return True
-        try:
-            maps = (self._proc_root / str(pid) / "maps").read_bytes()
-        except OSError:
-            return False
-        if b"/libcuda.so" not in maps and b"/dev/nvidia" not in maps:
-            return False
-        self._trusted.add(pid)
-        return True
+        self._pids.keep_only(pids)
 
 
 def printable_name(raw: str) -> str | None:
