@@ -49,6 +49,14 @@ SOURCE_OPTIONS = (
         " plugin; NAME is the replica.",
     ),
     click.option(
+        "--conflicts.expected_processes",
+        "conflicts_expected_processes",
+        multiple=True,
+        metavar="NAME",
+        help="Process that may take memory beside an engine without being told as a co-tenant; may"
+        " be repeated.",
+    ),
+    click.option(
         "--replay",
         metavar="FILE",
         help="Play a recording instead of reading this machine.",

@@ -31,6 +31,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     nvml_interval_s: float = 0.5
     trace_paths: tuple[str, ...] = ()
     engine_urls: tuple[EngineUrl, ...] = ()
+    conflicts_expected_processes: tuple[str, ...] = ()
     replay: str | None = None
     replay_freeze_at_s: float | None = None
 
@@ -208,6 +209,12 @@ _TABLE = {
         ),
         _Setting("trace.path", "trace_paths", _texts, "a file, directory or glob, or a list"),
         _Setting("engine.url", "engine_urls", _engine_urls, "URL or NAME=URL, or a list"),
+        _Setting(
+            "conflicts.expected_processes",
+            "conflicts_expected_processes",
+            _texts,
+            "a process's name as in gpu_process_memory_used_bytes, or a list",
+        ),
         _Setting("replay", "replay", _text, "a recording's file name"),
         _Setting(
             "replay.freeze-at",

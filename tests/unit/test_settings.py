@@ -24,6 +24,7 @@ trace:
   path: [/a, /b]
 engine:
   url: blue=http://vllm:8000
+conflicts: {expected_processes: [nvidia-smi, "dcgm exporter"]}
 web:
   listen-address: 127.0.0.1:9000
 log: {level: debug}
@@ -35,6 +36,7 @@ log: {level: debug}
         nvml_enabled=False,
         trace_paths=("/a", "/b"),
         engine_urls=(EngineUrl("blue", False, "vllm", 8000, "/metrics"),),
+        conflicts_expected_processes=("nvidia-smi", "dcgm exporter"),
         web_listen_address="127.0.0.1:9000",
         log_level="debug",
         log_format="json",
@@ -99,10 +101,16 @@ def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
             id="no-urls",
         ),
         pytest.param(
+            "conflicts: {expected_processes: [python, 2654]}",
+            "{path}: conflicts.expected_processes: ['python', 2654] is not allowed; use a process's"
+            " name as in gpu_process_memory_used_bytes, or a list",
+            id="no-process-name",
+        ),
+        pytest.param(
             "trace: {path: /a}\nnvm: {interval: 1s}",
-            "{path}: nvm.interval: no such setting; allowed: engine.url, log.format, log.level,"
-            " nvml.enabled, nvml.interval, replay, replay.freeze-at, trace.path,"
-            " web.listen-address, web.telemetry-path",
+            "{path}: nvm.interval: no such setting; allowed: conflicts.expected_processes,"
+            " engine.url, log.format, log.level, nvml.enabled, nvml.interval, replay,"
+            " replay.freeze-at, trace.path, web.listen-address, web.telemetry-path",
             id="unknown-key",
         ),
         pytest.param(
