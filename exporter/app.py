@@ -4,13 +4,16 @@ import logging
 import threading
 from pathlib import Path
 
+from exporter.analysis.conflict_signs import ConflictRules
 from exporter.clock import Clock, ManualClock, SystemClock
 from exporter.pipeline import Pipeline
+from exporter.records.process import RecordedProcesses
 from exporter.records.source import Source
 from exporter.runner import Runner
 from exporter.settings import Settings
 from exporter.sources.engine_metrics import EngineMetricsSource
 from exporter.sources.nvml import NvmlSource
+from exporter.sources.process_facts import LocalProcesses
 from exporter.sources.recording import Recording
 from exporter.sources.replay import ReplaySource
 from exporter.sources.trace import TraceSource
@@ -50,10 +53,14 @@ class App:
 class FrozenApp:
     """A recording's first seconds, fed at once; afterwards nothing moves, not even the clock."""
 
-    def __init__(self, recording: Recording, freeze_at_s: float) -> None:
+    def __init__(self, recording: Recording, freeze_at_s: float, rules: ConflictRules) -> None:
         self.clock = ManualClock(SystemClock().unix_ns())
         self.pipeline = Pipeline(
-            self.clock, recording.header.interval_s, replay=recording.header.name
+            self.clock,
+            recording.header.interval_s,
+            replay=recording.header.name,
+            rules=rules,
+            processes=RecordedProcesses(),
         )
         self._recording = recording
         self._freeze_at_s = freeze_at_s
@@ -82,13 +89,22 @@ def build(settings: Settings) -> App | FrozenApp:
         return _live(settings)
     recording = Recording.load(Path(settings.replay))
     if settings.replay_freeze_at_s is not None:
-        return FrozenApp(recording, settings.replay_freeze_at_s)
+        return FrozenApp(recording, settings.replay_freeze_at_s, _rules(settings))
     clock = SystemClock()
     runner = Runner([ReplaySource(recording, clock)], clock)
     pipeline = Pipeline(
-        clock, recording.header.interval_s, replay=recording.header.name, health=runner.health
+        clock,
+        recording.header.interval_s,
+        replay=recording.header.name,
+        health=runner.health,
+        rules=_rules(settings),
+        processes=RecordedProcesses(),
     )
     return App(clock, pipeline, runner)
+
+
+def _rules(settings: Settings) -> ConflictRules:
+    return ConflictRules(expected_processes=frozenset(settings.conflicts_expected_processes))
 
 
 def _live(settings: Settings) -> App:
@@ -106,5 +122,11 @@ def _live(settings: Settings) -> App:
             " or without the plugin vLLM's own metrics with --engine.url"
         )
     runner = Runner(sources, clock)
-    pipeline = Pipeline(clock, settings.nvml_interval_s, health=runner.health)
+    pipeline = Pipeline(
+        clock,
+        settings.nvml_interval_s,
+        health=runner.health,
+        rules=_rules(settings),
+        processes=LocalProcesses(),
+    )
     return App(clock, pipeline, runner)

@@ -5,7 +5,9 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from exporter.records.conflict import Conflict, ProcessRow
 from exporter.records.device import DeviceFacts, DeviceMemory, DeviceSample, ProcessMemory
+from exporter.records.ledger import Ledger
 from exporter.records.source import Histogram, SourceHealth
 from exporter.records.trace import (
     Blocks,
@@ -63,6 +65,41 @@ def gpu_view(index: int = 0, processes: int = 2) -> DeviceView:
         effective_pressure_ratio=0.25,
         effective_pressure_window=Window(min=0.1, max=0.75, mean=0.3),
         effective_pressure_samples=Histogram((0.5, 0.9), (5, 2, 0), 2.125),
+        ledger=Ledger(
+            owners_bytes={
+                "driver_reserved": 50,
+                "free": 350,
+                "unattributed": 199,
+                "other_processes": 201,
+                "engine_unsplit": 200,
+            },
+            effective_used_bytes=487,
+            reasons=("stale",),
+        ),
+        conflicts={"co_tenant": 1, "pressure": 0, "margin": 0},
+    )
+
+
+def co_tenant() -> Conflict:
+    """A process that took 201 bytes and is still there."""
+    row = ProcessRow(
+        uuid=gpu_uuid(0),
+        pid=4101,
+        name="worker-1",
+        used_bytes=201,
+        start_unix_s=1_795_960_050.25,
+        command="worker-1 --api-key ***",
+    )
+    return Conflict(
+        id=1,
+        ts_unix_ns=TS_UNIX_NS - 9_000_000_000,
+        kind="co_tenant",
+        uuid=gpu_uuid(0),
+        pid=4101,
+        used_bytes=201,
+        growth_bytes={gpu_uuid(0): 201},
+        margin_bytes=None,
+        processes=(row,),
     )
 
 
@@ -196,6 +233,8 @@ def make_view(**changes: Any) -> View:
         dropped_bytes=1024,
         capabilities={"memory_v2": True, "gpm": False},
         duplicate_identities=1,
+        conflicts=(co_tenant(),),
+        ledger_incoherent={"stale": 11, "asleep": 0},
         config_reload_success=True,
         config_reload_unix_s=1_795_960_000.5,
     )
@@ -218,6 +257,8 @@ def bare_view() -> View:
         sources=(),
         trace_lines={},
         capabilities={},
+        conflicts=(),
+        ledger_incoherent={},
         config_reload_success=None,
         config_reload_unix_s=None,
     )

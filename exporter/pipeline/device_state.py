@@ -3,7 +3,9 @@
 from exporter.analysis import pressure
 from exporter.history.sample_histogram import PRESSURE_BOUNDS, SampleHistogram
 from exporter.history.sliding_window import SlidingWindow
+from exporter.records.conflict import ConflictKind
 from exporter.records.device import Device
+from exporter.records.ledger import Ledger
 from exporter.records.source import Histogram
 from exporter.records.view import DeviceView
 
@@ -55,8 +57,17 @@ class DeviceState:
         if peak_ratio is not None:
             self._effective.observe(at_s, peak_ratio)
 
-    def view(self, now_s: float, effective_ratio: float | None) -> DeviceView:
-        """This GPU now: without a sample once the last one is three intervals old."""
+    def view(
+        self,
+        now_s: float,
+        effective_ratio: float | None,
+        ledger: Ledger | None,
+        conflicts: dict[ConflictKind, int] | None,
+    ) -> DeviceView:
+        """This GPU now: without sample and ledger once the last one is three intervals old.
+
+        `ledger` is that of the last reading.
+        """
         if self._device is None:
             raise ValueError("a GPU has no view before its first reading")
         is_fresh = now_s - self._at_s <= STALE_INTERVALS * self._interval_s
@@ -75,4 +86,6 @@ class DeviceState:
                 self._effective.window.summary(now_s) if effective_ratio is not None else None
             ),
             effective_pressure_samples=self._effective.samples(),
+            ledger=ledger if sample else None,
+            conflicts=conflicts,
         )

@@ -4,9 +4,10 @@ Times are seconds of the monotonic clock at which a record was taken (its age al
 """
 
 from exporter.analysis import fragmentation, pressure
+from exporter.analysis.worker import STALE_INTERVALS
 from exporter.history.identities import FORGET_S
 from exporter.history.latest import Latest
-from exporter.history.origin import OriginChoice
+from exporter.history.origin import ORIGINS, OriginChoice
 from exporter.history.sliding_window import SlidingWindow
 from exporter.pipeline import precedence
 from exporter.pipeline.engine_counts import EngineCounts
@@ -72,6 +73,29 @@ class EngineState:
         )
         self._has_been_up = self._has_been_up or self._is_up
         self.usage_ratio, self.usage_peak_ratio = _usage_ratios(self._kv)
+
+    @property
+    def facts(self) -> EngineRecord | None:
+        """Its facts as of the last `refresh`; None when too old."""
+        return self._facts
+
+    @property
+    def own_pids(self) -> frozenset[int]:
+        """Pids by which its processes know themselves, as far as these tell of it."""
+        pids = {last.record.pid for last in self._latest_kv.values()}
+        pids.update(last.record.pid for last in self._latest_facts.values())
+        return frozenset(pid for pid in pids if pid is not None)
+
+    def kv_of_blocks(self, at_s: float) -> Latest[KvRecord] | None:
+        """The scheduler record that tells best of KV blocks at `at_s`; None when there is none.
+
+        The best origin's that is young enough for the ledger and tells of blocks; else the newest.
+        """
+        for origin in ORIGINS:
+            last = self._latest_kv.get(origin)
+            if last and last.record.blocks and last.age_intervals(at_s) <= STALE_INTERVALS:
+                return last
+        return max(self._latest_kv.values(), key=lambda last: last.seen_s, default=None)
 
     def is_forgotten(self, now_s: float) -> bool:
         """Whether it has been silent for so long that it is no longer worth a series."""

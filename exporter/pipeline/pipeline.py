@@ -4,10 +4,13 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from exporter.analysis.conflict_signs import ConflictRules
 from exporter.clock import Clock
 from exporter.pipeline.device_state import DeviceState
+from exporter.pipeline.ledger_state import LedgerState
 from exporter.pipeline.trace_state import TraceState
 from exporter.records.device import DeviceReading
+from exporter.records.process import ProcessFacts, RecordedProcesses
 from exporter.records.source import Reading, SourceHealth
 from exporter.records.trace import TraceReading
 from exporter.records.view import DeviceView, View
@@ -26,6 +29,8 @@ class Pipeline:
         interval_s: how often device readings are expected.
         replay: name of the recording, when this is no live data.
         health: asked at each tick for the sources' health.
+        rules: when a conflict over memory begins.
+        processes: who knows of the processes in the readings; without, their pids are all there is.
     """
 
     def __init__(
@@ -35,6 +40,8 @@ class Pipeline:
         *,
         replay: str | None = None,
         health: Callable[[], tuple[SourceHealth, ...]] = tuple,
+        rules: ConflictRules | None = None,
+        processes: ProcessFacts | None = None,
     ) -> None:
         self._clock = clock
         self.interval_s = interval_s
@@ -46,6 +53,7 @@ class Pipeline:
         self._devices: dict[str, DeviceState] = {}
         self._device_order: tuple[str, ...] = ()
         self._trace = TraceState()
+        self._ledgers = LedgerState(rules or ConflictRules(), processes or RecordedProcesses())
         self._trace_lines: dict[str, int] = {}
         self._dropped_bytes = 0
         self._capabilities: dict[str, bool] = {}
@@ -128,6 +136,7 @@ class Pipeline:
             peak = usage_by_uuid.get(uuid)
             self._devices[uuid].observe_effective(at_s, peak[1] if peak else None)
         self._device_order = tuple(device.facts.uuid for device in reading.devices)
+        self._ledgers.observe(reading, self._trace.workers(at_s), self._trace.engine_pids(), now_s)
         if reading.capabilities is not None:
             self._capabilities = reading.capabilities
 
@@ -151,10 +160,17 @@ class Pipeline:
             dropped_bytes=self._dropped_bytes,
             capabilities=self._capabilities,
             duplicate_identities=self._trace.duplicates(now_s),
+            conflicts=self._ledgers.conflicts,
+            ledger_incoherent=self._ledgers.incoherent,
         )
 
     def _device_view(
         self, uuid: str, now_s: float, usage_by_uuid: dict[str, tuple[float, float]]
     ) -> DeviceView:
         usage = usage_by_uuid.get(uuid)
-        return self._devices[uuid].view(now_s, usage[0] if usage else None)
+        return self._devices[uuid].view(
+            now_s,
+            usage[0] if usage else None,
+            self._ledgers.ledger(uuid),
+            self._ledgers.conflict_counts(uuid),
+        )

@@ -20,6 +20,11 @@ class RankState:
         self._alloc_retries = ResetSafeCounter()
         self._ooms = ResetSafeCounter()
 
+    @property
+    def newest(self) -> Latest[TorchRecord] | None:
+        """The newest record, however old."""
+        return self._torch
+
     def observe(self, record: TorchRecord, seen_s: float) -> None:
         """Take one allocator record."""
         self._torch = Latest(record, seen_s)

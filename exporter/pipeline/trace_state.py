@@ -2,6 +2,7 @@
 
 import msgspec
 
+from exporter.analysis.worker import Worker
 from exporter.history.identities import Identities
 from exporter.pipeline.engine_state import EngineState
 from exporter.pipeline.rank_state import RankState
@@ -62,6 +63,32 @@ class TraceState:
             engine_peak = engine.usage_peak_ratio or 0.0
             usage[torch.uuid] = (max(now, engine.usage_ratio), max(peak, engine_peak))
         return usage
+
+    def workers(self, at_s: float) -> tuple[Worker, ...]:
+        """Every worker that is remembered, however old its records, as of `at_s`."""
+        workers = []
+        for (replica, engine_name, _rank), rank in self._ranks.items():
+            torch = rank.newest
+            if torch is None:
+                continue
+            engine = self._engines.get((replica, engine_name))
+            kv = engine.kv_of_blocks(at_s) if engine else None
+            workers.append(
+                Worker(
+                    replica=replica,
+                    engine=engine_name,
+                    torch=torch.record,
+                    torch_age_intervals=torch.age_intervals(at_s),
+                    kv=kv.record if kv else None,
+                    kv_age_intervals=kv.age_intervals(at_s) if kv else 0.0,
+                    facts=engine.facts if engine else None,
+                )
+            )
+        return tuple(workers)
+
+    def engine_pids(self) -> dict[tuple[str, str], frozenset[int]]:
+        """Pids by which the processes of each engine, (replica, engine), know themselves."""
+        return {key: engine.own_pids for key, engine in self._engines.items()}
 
     def engine_views(self, now_s: float) -> tuple[EngineView, ...]:
         """Engines by name."""

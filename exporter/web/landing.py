@@ -44,6 +44,7 @@ def landing(view: View | None, telemetry_path: str, host: str) -> str:
 <dl>
 <dt><a href="{path}">{path}</a></dt><dd>metrics for Prometheus, text and OpenMetrics</dd>
 <dt><a href="/api/view">/api/view</a></dt><dd>the same moment as JSON</dd>
+<dt><a href="/api/conflicts">/api/conflicts</a></dt><dd>who took an engine's memory, and when</dd>
 <dt><a href="/-/healthy">/-/healthy</a></dt><dd>200 while samples are fresh</dd>
 <dt><a href="/-/ready">/-/ready</a></dt><dd>200 once there is something to scrape</dd>
 </dl>

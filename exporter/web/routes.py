@@ -37,9 +37,11 @@ class Pages:
 
     async def view(self, _request: Request) -> Response:
         """The View as JSON; 503 rather than an old one."""
-        body = msgspec.json.encode(self._freshness.view())
-        headers = {"cache-control": "no-store"}
-        return Response(body, media_type="application/json", headers=headers)
+        return _json(self._freshness.view())
+
+    async def conflicts(self, _request: Request) -> Response:
+        """The newest 100 conflicts as a JSON list, oldest first; 503 rather than an old one."""
+        return _json(self._freshness.view().conflicts)
 
     async def healthy(self, _request: Request) -> Response:
         """200 unless the pipeline stands still; starting up is healthy."""
@@ -68,6 +70,7 @@ def make_app(site: Site, start: Callable[[], None], stop: Callable[[], None]) ->
     handlers = {
         "/": pages.landing,
         "/api/view": pages.view,
+        "/api/conflicts": pages.conflicts,
         "/-/healthy": pages.healthy,
         "/healthz": pages.healthy,
         "/-/ready": pages.ready,
@@ -97,6 +100,11 @@ def make_app(site: Site, start: Callable[[], None], stop: Callable[[], None]) ->
     )
     app.router.redirect_slashes = False
     return app
+
+
+def _json(thing: object) -> Response:
+    headers = {"cache-control": "no-store"}
+    return Response(msgspec.json.encode(thing), media_type="application/json", headers=headers)
 
 
 async def _unavailable(_request: Request, error: Exception) -> Response:

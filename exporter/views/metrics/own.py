@@ -86,6 +86,13 @@ OWN = Subject(
             lambda view: view.dropped_bytes,
         ),
         DROPPED_SERIES,
+        EXPORTER.counters(
+            "vllm_memory_exporter_ledger_incoherent_total",
+            "Ledgers of one GPU at one sample in which a split fell back to a coarser owner, by "
+            "reason; unknown_gpu counts workers.",
+            "reason",
+            lambda view: view.ledger_incoherent,
+        ),
         EXPORTER.gauges(
             "vllm_memory_exporter_capability",
             "1 when every GPU supports this NVML call, else 0.",

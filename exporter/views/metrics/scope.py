@@ -10,6 +10,7 @@ from exporter.views.metrics.family import Family, Kind, LabelValues, Sample
 
 T = TypeVar("T")
 Part = TypeVar("Part")
+LabelValue = TypeVar("LabelValue", bound=str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +47,21 @@ class Scope(Generic[T]):
         return self._family("histogram", name, text, figure)
 
     def gauges(
-        self, name: str, text: str, label: str, figures: Callable[[T], Mapping[str, float | None]]
+        self,
+        name: str,
+        text: str,
+        label: str,
+        figures: Callable[[T], Mapping[LabelValue, float | None]],
     ) -> Family:
         """Numbers of each thing, told apart by one more label."""
         return self._families("gauge", name, text, label, figures)
 
     def counters(
-        self, name: str, text: str, label: str, figures: Callable[[T], Mapping[str, float | None]]
+        self,
+        name: str,
+        text: str,
+        label: str,
+        figures: Callable[[T], Mapping[LabelValue, float | None]],
     ) -> Family:
         """Numbers of each thing that only grow, told apart by one more label."""
         return self._families("counter", name, text, label, figures)
@@ -84,7 +93,7 @@ class Scope(Generic[T]):
         name: str,
         text: str,
         label: str,
-        figures: Callable[[T], Mapping[str, float | None]],
+        figures: Callable[[T], Mapping[LabelValue, float | None]],
     ) -> Family:
         def samples(view: View) -> Iterator[Sample]:
             for values, thing in self.members(view):

@@ -3,8 +3,9 @@
 from exporter.views.metrics.engine import ENGINE, PLUGIN
 from exporter.views.metrics.gpu import GPU, GPU_MEMORY_USE
 from exporter.views.metrics.kv_cache import KV_CACHE, PAGE_TABLE
+from exporter.views.metrics.ledger import LEDGER
 from exporter.views.metrics.own import OWN
 from exporter.views.metrics.torch_allocator import TORCH_ALLOCATOR
 
-SUBJECTS = (GPU, GPU_MEMORY_USE, ENGINE, PAGE_TABLE, KV_CACHE, TORCH_ALLOCATOR, PLUGIN, OWN)
+SUBJECTS = (GPU, GPU_MEMORY_USE, LEDGER, ENGINE, PAGE_TABLE, KV_CACHE, TORCH_ALLOCATOR, PLUGIN, OWN)
 FAMILIES = tuple(family for subject in SUBJECTS for family in subject.families)
