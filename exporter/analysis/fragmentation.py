@@ -1,6 +1,11 @@
 """How scattered: torch's allocator, the KV slots, the block tables and the free queue."""
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 from exporter.records.trace import FreeRuns, PageTable, Slots, TorchRecord
+
+GROWTH_MINUTES = 5
 
 
 def allocator_gap_bytes(torch: TorchRecord) -> int | None:
@@ -19,6 +24,20 @@ def allocator_gap_ratio(torch: TorchRecord) -> float | None:
     return (
         gap_bytes / torch.reserved_bytes if gap_bytes is not None and torch.reserved_bytes else None
     )
+
+
+def gap_grows(minute_minima_bytes: Sequence[int]) -> bool | None:
+    """Whether the allocator gap keeps growing: its minimum rose in each of the last 5 minutes.
+
+    A single step, as the first real batch makes it, is no growth.
+
+    Args: minute_minima_bytes: least gap in each of the last minutes, without a break, oldest first.
+    Returns: None when there are fewer than 6 minutes, too few for 5 rises.
+    """
+    last = minute_minima_bytes[-GROWTH_MINUTES - 1 :]
+    if len(last) <= GROWTH_MINUTES:
+        return None
+    return all(before < after for before, after in pairwise(last))
 
 
 def oom_margin_bytes(torch: TorchRecord) -> int | None:

@@ -1,0 +1,133 @@
+"""What could not be seen, and how to make it seen: the limits of every other finding."""
+
+from collections.abc import Iterator
+
+from exporter.analysis.diagnosis.finding import (
+    Finding,
+    Judgement,
+    engine_name,
+    moment,
+    rank_name,
+)
+from exporter.analysis.diagnosis.history import DeviceHistory, EngineHistory, History
+from exporter.records.source import SourceHealth
+
+LASTING_RATIO = 0.5
+"""Share of samples in which a ledger fell back, from which that is a state and no moment."""
+
+_ADD_PLUGIN = (
+    "Install this package beside vLLM and set VLLM_MEMORY_TRACE_DIR for the engine; let"
+    " --trace.path name that directory."
+)
+_ADD_TRACE = f"{_ADD_PLUGIN} Without the plugin, give vLLM's own metrics with --engine.url."
+
+
+def judged(history: History) -> Iterator[Judgement]:
+    """A finding for each thing that was not seen, or the one that all of it was."""
+    spots = [
+        *(spot for source in history.sources for spot in _of_source(source)),
+        *_of_machine(history),
+        *(spot for device in history.devices.values() for spot in _of_device(device)),
+        *(spot for engine in history.engines.values() for spot in _of_engine(engine, history)),
+    ]
+    yield from spots
+    if not spots:
+        gpus, engines = len(history.devices), len(history.engines)
+        evidence = f"{gpus} GPUs, {engines} engines, {len(history.ranks)} workers: all told of"
+        yield Finding(cause="blind_spot", verdict="ok", evidence=(evidence,))
+
+
+def _spot(evidence: str, advice: str) -> Finding:
+    return Finding(cause="blind_spot", verdict="watch", evidence=(evidence,), advice=advice)
+
+
+def _of_source(source: SourceHealth) -> Iterator[Finding]:
+    if not source.is_up:
+        reasons = ", ".join(sorted(source.errors)) or "nothing was read yet"
+        since = (
+            f"last read at {moment(round(source.last_success_unix_s * 1e9))}"
+            if source.last_success_unix_s is not None
+            else "never read"
+        )
+        yield _spot(
+            f"source {source.name} is down ({reasons}), {since}",
+            "See the exporter's log: it names the cause and the fix.",
+        )
+
+
+def _of_machine(history: History) -> Iterator[Finding]:
+    if not history.devices:
+        yield _spot(
+            "no GPU was seen",
+            "Run it where the GPUs are, with the NVIDIA driver's libnvidia-ml.so.1 in reach.",
+        )
+    if not history.engines:
+        yield _spot("no engine was seen: neither trace nor metrics of vLLM", _ADD_TRACE)
+
+
+def _of_device(device: DeviceHistory) -> Iterator[Finding]:
+    name = f"cuda:{device.facts.index}"
+    if not device.is_up:
+        yield _spot(f"{name}: gives no figures at the end", "Look for Xid errors in dmesg.")
+    views = device.sampled_views
+    if views and device.hidden_process_views >= LASTING_RATIO * views:
+        yield _spot(
+            f"{name}: the driver does not tell its processes or what they hold",
+            "Run the exporter with hostPID, or on the host; under WSL the driver never tells.",
+        )
+        return
+    lasting = sorted(
+        reason for reason, count in device.ledger_reasons.items() if count >= LASTING_RATIO * views
+    )
+    if lasting:
+        yield _spot(
+            f"{name}: memory could not be told apart: {', '.join(lasting)}",
+            "docs/metrics.md explains each reason of vllm_memory_exporter_ledger_incoherent_total.",
+        )
+
+
+def _of_engine(engine: EngineHistory, history: History) -> Iterator[Finding]:
+    name = engine_name(engine.replica, engine.engine)
+    facts, kv = engine.facts, engine.kv
+    if not engine.is_up and engine.last_up_unix_ns is not None:
+        yield _spot(
+            f"{name}: silent since {moment(engine.last_up_unix_ns)}",
+            "See whether the engine still runs, and whether its trace directory is full.",
+        )
+    told = [record.origin for record in (kv, facts) if record is not None]
+    if told and "plugin" not in told:
+        yield _spot(
+            f"{name}: has no plugin: page tables, block states and the allocator are not told",
+            _ADD_PLUGIN,
+        )
+        return
+    if facts and facts.status in ("degraded", "unsupported"):
+        yield _spot(
+            f"{name}: its plugin is {facts.status}: {facts.reason or 'no reason given'}",
+            "docs/plugin.md says what each reason leaves out, and for which versions of vLLM.",
+        )
+    yield from _of_ranks(engine, history)
+
+
+def _of_ranks(engine: EngineHistory, history: History) -> Iterator[Finding]:
+    """Workers that the engine's facts promise and nobody saw; those on GPUs that are not listed."""
+    seen = {rank.rank: rank for rank in history.ranks_of(engine)}
+    facts = engine.facts
+    count = (facts.tensor_parallel_size or 0) * (facts.pipeline_parallel_size or 1) if facts else 0
+    missing = [str(number) for number in range(count) if number not in seen]
+    if missing or not seen:
+        ranks = f"rank {', '.join(missing)}" if missing else "no rank"
+        verb = "tells nothing" if missing else "tells"
+        yield _spot(
+            f"{engine_name(engine.replica, engine.engine)} {ranks} {verb} of its allocator:"
+            " its GPU's memory has no owner there",
+            "Let every worker write to the same VLLM_MEMORY_TRACE_DIR; workers on other hosts need"
+            " an exporter there.",
+        )
+    for rank in seen.values():
+        if history.devices and rank.device is None:
+            yield _spot(
+                f"{rank_name(rank.replica, rank.engine, rank.rank)}:"
+                f" its GPU {rank.torch.uuid or '(not told)'} is not listed by the driver",
+                "Give the exporter all GPUs of the engine (NVIDIA_VISIBLE_DEVICES).",
+            )
