@@ -148,6 +148,7 @@ class AllocatorProbe:
         free, total = torch.cuda.mem_get_info(index)
         is_pluggable = has_pluggable_allocator(worker, torch)
         snapshot = self._snapshot
+        graphs = None if is_pluggable else snapshot
         return TorchRecord(
             **self._identity.header(self._interval_s),
             **self._ranks,
@@ -164,7 +165,8 @@ class AllocatorProbe:
             device_total_bytes=as_count(total),
             weights_bytes=self._weights,
             kv_pool_bytes=self._kv_pool,
-            graph_pool_bytes=snapshot.private_pools if snapshot and not is_pluggable else None,
+            graph_pool_bytes=graphs.private_pools if graphs else None,
+            graph_pool_allocated_bytes=graphs.private_pools_allocated if graphs else None,
             largest_free_block_bytes=snapshot.largest_free_block if snapshot else None,
             is_asleep=is_asleep(worker),
             has_pluggable_allocator=is_pluggable,

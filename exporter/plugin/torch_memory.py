@@ -12,11 +12,13 @@ class Snapshot(NamedTuple):
     """From `torch.cuda.memory_snapshot()`, in bytes, of one device.
 
     `largest_free_block`: largest inactive block of the common pool (0: none); `private_pools`:
-    segments of all other pools, which CUDA graphs make.
+    segments of all other pools, which CUDA graphs make; `private_pools_allocated`: what of them is
+    given to tensors.
     """
 
     largest_free_block: int
     private_pools: int
+    private_pools_allocated: int
 
 
 def take_snapshot(torch: ModuleType, device_index: int) -> Snapshot | None:
@@ -26,17 +28,18 @@ def take_snapshot(torch: ModuleType, device_index: int) -> Snapshot | None:
     """
     if torch._C._cuda_isHistoryEnabled():
         return None
-    largest = private = 0
+    largest = private = private_allocated = 0
     for segment in torch.cuda.memory_snapshot():
         if segment["device"] != device_index:
             continue
         if tuple(segment["segment_pool_id"]) != (0, 0):
             private += segment["total_size"]
+            private_allocated += segment["allocated_size"]
             continue
         for block in segment["blocks"]:
             if block["state"] == "inactive" and block["size"] > largest:
                 largest = block["size"]
-    return Snapshot(largest, private)
+    return Snapshot(largest, private, private_allocated)
 
 
 def tensor_bytes(tensors: Iterable[object], device_index: int) -> int:

@@ -65,13 +65,13 @@ class Torch:
         self.asked.append(("snapshot", None))
         free = {"state": "inactive", "size": 4096}
         used = {"state": "active_allocated", "size": 9999}
-        common = {"segment_pool_id": (0, 0), "total_size": 20_000}
-        private = {"segment_pool_id": (0, 7), "total_size": 3000, "blocks": [free]}
+        common = {"segment_pool_id": (0, 0), "total_size": 20_000, "allocated_size": 11_111}
+        private = {"segment_pool_id": (0, 7), "total_size": 3000, "allocated_size": 1200}
         return [
             {"device": 1, **common, "blocks": [free, used, {"state": "inactive", "size": 512}]},
-            {"device": 1, **private},
+            {"device": 1, **private, "blocks": [free]},
             {"device": 0, **common, "blocks": [{"state": "inactive", "size": 10**9}]},
-            {"device": 0, **private},
+            {"device": 0, **private, "blocks": [free]},
         ]
 
 
@@ -127,7 +127,8 @@ def test_a_record_tells_of_the_workers_own_device(bench: Bench) -> None:
     assert (record.inactive_split_bytes, record.alloc_retries, record.ooms) == (77, 2, 1)
     assert (record.device_free_bytes, record.device_total_bytes) == (60 * GIB, 80 * GIB)
     assert (record.weights_bytes, record.kv_pool_bytes) == (1520, 8000)
-    assert (record.largest_free_block_bytes, record.graph_pool_bytes) == (4096, 3000)
+    assert record.largest_free_block_bytes == 4096
+    assert (record.graph_pool_bytes, record.graph_pool_allocated_bytes) == (3000, 1200)
     assert (record.is_asleep, record.has_pluggable_allocator) == (False, False)
 
 
@@ -163,7 +164,7 @@ def test_sleep_mode_makes_private_pools_unknown(bench: Bench) -> None:
     record = bench.tick()
     assert record is not None
     assert (record.has_pluggable_allocator, record.is_asleep) == (True, None)
-    assert record.graph_pool_bytes is None
+    assert (record.graph_pool_bytes, record.graph_pool_allocated_bytes) == (None, None)
 
 
 @pytest.mark.parametrize("state", ["no device yet", "CUDA not initialised", "no torch"])
