@@ -62,6 +62,7 @@ $(BENCH)/.installed:
 bench: $(STAMP) $(BENCH)/.installed ## print the budgets' figures; needs gcc, takes 4 minutes
 	$(BIN)/python -m tests.bench.bench_lateness
 	$(BIN)/python -m tests.bench.bench_trace_reading
+	$(BIN)/python -m tests.bench.bench_analysis
 	$(BIN)/python -m tests.bench.bench_daemon --peer $(BENCH)/bin/nvitop-exporter
 
 docs: $(STAMP) ## write docs/metrics.md from the metric table
