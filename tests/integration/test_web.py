@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as from_openmetrics
 
 from exporter import __version__
@@ -21,7 +22,7 @@ from exporter.web.listener import listen
 from exporter.web.routes import make_app
 from exporter.web.server import WebServer
 from exporter.web.site import Site
-from tests.views import make_view
+from tests.views import co_tenant, make_view
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
 
@@ -166,12 +167,36 @@ def test_the_view_as_json(site: Running) -> None:
     assert view["engines"][0]["contiguity_ratio"] == 17 / 42
 
 
+def test_conflicts_as_json_oldest_first_with_redacted_command_lines(site: Running) -> None:
+    first = co_tenant()
+    site.view = make_view(conflicts=(first, replace(first, id=2)))
+    answer = site.ask("/api/conflicts")
+    conflicts = json.loads(answer.body)
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["cache-control"] == "no-store"
+    assert [conflict["id"] for conflict in conflicts] == [1, 2]
+    assert (conflicts[0]["kind"], conflicts[0]["pid"]) == ("co_tenant", 4101)
+    assert conflicts[0]["processes"][0]["command"] == "worker-1 --api-key ***"
+    assert conflicts[0]["ended_unix_ns"] is None
+
+
+def test_without_conflicts_the_list_is_empty(site: Running) -> None:
+    site.view = make_view(conflicts=())
+    assert site.ask("/api/conflicts").body == b"[]"
+
+
+def test_command_lines_are_never_in_metrics(site: Running) -> None:
+    assert "api-key" in site.ask("/api/conflicts").text
+    assert "api-key" not in site.ask("/metrics").text
+
+
 def test_the_landing_page_names_what_there_is_and_escapes_it(site: Running) -> None:
     site.view = make_view(replay="<tp4>")
     answer = site.ask("/", host='a"b')
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert "default-src 'none'" in answer.headers["content-security-policy"]
-    for part in (__version__, "/metrics", "/api/view", "Replay of <b>&lt;tp4&gt;</b>", "a&quot;b"):
+    pages = ("/metrics", "/api/view", "/api/conflicts")
+    for part in (*pages, __version__, "Replay of <b>&lt;tp4&gt;</b>", "a&quot;b"):
         assert part in answer.text
 
 
@@ -194,7 +219,7 @@ def test_only_reading_is_allowed(site: Running) -> None:
 
 
 HEALTH = ("/-/healthy", "/healthz")
-READY = ("/-/ready", "/readyz", "/metrics", "/api/view")
+READY = ("/-/ready", "/readyz", "/metrics", "/api/view", "/api/conflicts")
 
 
 def statuses(running: Running) -> tuple[set[int], set[int]]:
