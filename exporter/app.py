@@ -53,8 +53,10 @@ class App:
 class FrozenApp:
     """A recording's first seconds, fed at once; afterwards nothing moves, not even the clock."""
 
-    def __init__(self, recording: Recording, freeze_at_s: float, rules: ConflictRules) -> None:
-        self.clock = ManualClock(SystemClock().unix_ns())
+    def __init__(
+        self, recording: Recording, freeze_at_s: float, rules: ConflictRules, start_unix_ns: int
+    ) -> None:
+        self.clock = ManualClock(start_unix_ns)
         self.pipeline = Pipeline(
             self.clock,
             recording.header.interval_s,
@@ -89,7 +91,8 @@ def build(settings: Settings) -> App | FrozenApp:
         return _live(settings)
     recording = Recording.load(Path(settings.replay))
     if settings.replay_freeze_at_s is not None:
-        return FrozenApp(recording, settings.replay_freeze_at_s, _rules(settings))
+        now_unix_ns = SystemClock().unix_ns()
+        return FrozenApp(recording, settings.replay_freeze_at_s, _rules(settings), now_unix_ns)
     clock = SystemClock()
     runner = Runner([ReplaySource(recording, clock)], clock)
     pipeline = Pipeline(
@@ -101,6 +104,18 @@ def build(settings: Settings) -> App | FrozenApp:
         processes=RecordedProcesses(),
     )
     return App(clock, pipeline, runner)
+
+
+def build_unpaced(settings: Settings, replay: str) -> FrozenApp:
+    """A recording's first lap (or what `replay_freeze_at_s` leaves of it), at its own times.
+
+    Raises: RecordingError: the recording cannot be used.
+    """
+    recording = Recording.load(Path(replay))
+    until_s = recording.events[-1].at_s
+    if settings.replay_freeze_at_s is not None:
+        until_s = min(until_s, settings.replay_freeze_at_s)
+    return FrozenApp(recording, until_s, _rules(settings), recording.begin_unix_ns)
 
 
 def _rules(settings: Settings) -> ConflictRules:

@@ -97,6 +97,16 @@ WEB_OPTIONS = (
 )
 
 
+VIEW_OPTIONS = (
+    click.option(
+        "--url",
+        metavar="URL",
+        help="Ask a running daemon instead of this machine, for example http://localhost:10411.",
+    ),
+    click.option("--json", "is_json", is_flag=True, help="Print JSON instead of text."),
+)
+
+
 def _with(options: tuple[Callable[[Command], Command], ...]) -> Callable[[Command], Command]:
     def decorate(command: Command) -> Command:
         for option in reversed(options):
@@ -117,6 +127,8 @@ def cli() -> None:
     \b
     Try it without a GPU:   vllm-memory-exporter demo
     Beside an engine:       vllm-memory-exporter serve --trace.path /var/run/vllm-trace
+    What is wrong:          vllm-memory-exporter doctor --url http://localhost:10411
+    Who holds the memory:   vllm-memory-exporter processes --watch
     Keep what happened:     vllm-memory-exporter record --output incident.jsonl --for 60s
     """
 
@@ -152,6 +164,70 @@ def record(output: str, duration: str | None, **flags: object) -> None:
     from exporter.commands import record as command
 
     command.run(_settings(flags), output, duration)
+
+
+@cli.command()
+@_with(SOURCE_OPTIONS)
+@_with(VIEW_OPTIONS)
+@click.option("--for", "duration", metavar="DURATION", help="How long to look.  [default: 30s]")
+def doctor(url: str | None, duration: str | None, is_json: bool, **flags: object) -> None:
+    """Look for a while and name what is wrong, with evidence and what to change.
+
+    \b
+    A running daemon:   vllm-memory-exporter doctor --url http://localhost:10411 --for 60s
+    A recording:        vllm-memory-exporter doctor --replay incident.jsonl
+    This machine:       vllm-memory-exporter doctor --trace.path /var/run/vllm-trace
+
+    Causes: KV blocks exhausted, a prefix cache that finds little, torch's allocator, a process
+    beside the engine, page tables scattered where KV is transferred, throttling, and what could
+    not be seen. A growing allocator gap takes --for 7m to tell. Causes for which data are missing
+    are listed as not judged.
+
+    Exit code: 0 all is well, 1 something to watch or to change, 2 it could not look.
+    """
+    from exporter.commands import doctor as command
+
+    try:
+        is_ok = command.run(_settings(flags), url, duration, is_json=is_json)
+    except ExporterError as exc:
+        _say(exc)
+        sys.exit(2)
+    sys.exit(0 if is_ok else 1)
+
+
+@cli.command()
+@_with(SOURCE_OPTIONS)
+@_with(VIEW_OPTIONS)
+@click.option("--watch", "is_watching", is_flag=True, help="Go on until Ctrl-C.")
+@click.option(
+    "--command-lines",
+    "shows_commands",
+    is_flag=True,
+    help="Show command lines too, secrets replaced by ***.",
+)
+def processes(
+    url: str | None, is_json: bool, is_watching: bool, shows_commands: bool, **flags: object
+) -> None:
+    """Show the processes on each GPU, what they hold, and which engine they belong to.
+
+    \b
+    This machine:       vllm-memory-exporter processes --trace.path /var/run/vllm-trace --watch
+    A running daemon:   vllm-memory-exporter processes --url http://localhost:10411
+    A recording:        vllm-memory-exporter processes --replay incident.jsonl --replay.freeze-at 36
+
+    Without --watch a recording is shown as it ends, or at --replay.freeze-at. With --json and
+    --watch each moment is one line. Start times and command lines are those of this machine's
+    processes; a daemon and a recording tell them only of processes in a conflict.
+    """
+    from exporter.commands import processes as command
+
+    command.run(
+        _settings(flags),
+        url,
+        is_json=is_json,
+        is_watching=is_watching,
+        shows_commands=shows_commands,
+    )
 
 
 def _settings(flags: dict[str, Any], *, is_demo: bool = False) -> Settings:

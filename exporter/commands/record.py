@@ -3,16 +3,14 @@
 import errno
 import logging
 import os
-import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from io import FileIO
 from pathlib import Path
-from types import FrameType
 
 from exporter import __version__, app
+from exporter.commands.stop_signals import set_by_signals
 from exporter.errors import RecordingError
 from exporter.records.codec import RECORDING_VERSION, RecordingHeader, RecordingLine, encode_line
 from exporter.records.device import DeviceReading
@@ -90,7 +88,7 @@ def run(settings: Settings, output: str, duration: str | None) -> None:
             running.pipeline.subscribe(recorder)
             running.start()
             try:
-                with _stopped_by_signals(recorder.stopped):
+                with set_by_signals(recorder.stopped):
                     _wait(recorder, seconds)
             finally:
                 running.stop()
@@ -101,19 +99,6 @@ def run(settings: Settings, output: str, duration: str | None) -> None:
     except OSError as exc:
         raise RecordingError(f"--output {path}: {exc.strerror}") from exc
     log.info("wrote %s: %d lines, %d bytes", path, recorder.lines, recorder.size_bytes)
-
-
-@contextmanager
-def _stopped_by_signals(stopped: threading.Event) -> Iterator[None]:
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        stopped.set()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _wait(recorder: Recorder, seconds: float | None) -> None:

@@ -35,8 +35,9 @@ class Recording:
 
     Trace records are played with the device reading that follows them in the file, just before it;
     a device reading whose time lies before its predecessor's (a clock was set) right after that.
-    `duration_s` is the length of a lap: until the last event, and one interval more, so that the
-    step from the end to the start is as long as any other.
+    `begin_unix_ns`: when the first device reading was taken. `duration_s` is the length of a lap:
+    until the last event, and one interval more, so that the step from the end to the start is as
+    long as any other.
     """
 
     def __init__(self, header: RecordingHeader, events: tuple[Event, ...]) -> None:
@@ -44,7 +45,7 @@ class Recording:
         self.header = header
         self.events = events
         self.duration_s = events[-1].at_s + header.interval_s
-        self._begin_unix_ns = next(
+        self.begin_unix_ns = next(
             reading.ts_unix_ns for reading in readings if isinstance(reading, DeviceReading)
         )
         self._growth = growth(
@@ -97,7 +98,7 @@ class Recording:
         since. Cumulative counters go on: each lap adds what the recording added. Processes remain
         the same over laps: neither pid nor start time moves.
         """
-        offset_ns = start_unix_ns - self._begin_unix_ns
+        offset_ns = start_unix_ns - self.begin_unix_ns
         shift_ns = offset_ns + slip_ns + round(lap * self.duration_s * 1e9)
         reading = event.reading
         if isinstance(reading, DeviceReading):

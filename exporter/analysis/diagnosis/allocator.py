@@ -6,15 +6,16 @@ A gap (reserved − allocated) alone is no finding, however large: most healthy 
 from collections.abc import Iterator
 
 from exporter.analysis.diagnosis.finding import (
-    Finding,
+    SEVERITY,
+    Judged,
     Judgement,
-    NotJudged,
+    Unjudged,
     Verdict,
     gigabytes,
     moment,
     rank_name,
 )
-from exporter.analysis.diagnosis.history import History, RankHistory
+from exporter.analysis.diagnosis.history import Extreme, History, RankHistory
 from exporter.analysis.fragmentation import gap_grows
 
 _ADVICE = (
@@ -30,52 +31,57 @@ _ADVICE_SLEEP_MODE = (
 def judged(history: History) -> Iterator[Judgement]:
     """One judgement a worker."""
     for rank in history.ranks.values():
-        yield _judged(rank, _has_sleep_mode(rank, history))
+        yield _judged(rank, _has_sleep_mode(rank, history), _margin(rank, history))
 
 
-def _judged(rank: RankHistory, has_sleep_mode: bool) -> Judgement:
+def _judged(rank: RankHistory, has_sleep_mode: bool, margin: Extreme | None) -> Judgement:
     name = rank_name(rank.replica, rank.engine, rank.rank)
-    gap, margin = rank.gap_peak_bytes, rank.margin_least_bytes
+    gap, minima = rank.gap_peak_bytes, _minima(rank)
     retries, ooms = rank.retries, rank.ooms
     if has_sleep_mode:  # reserved, and all that is made of it, does not tell what torch holds
-        gap = margin = None
-    grows = None if has_sleep_mode else gap_grows(_minima(rank))
+        gap, margin, minima = None, None, []
+    grows = gap_grows(minima)
     if retries is None and ooms is None and margin is None and grows is None:
-        return NotJudged(
-            "allocator", f"{name}: neither retries nor margin nor six minutes of its gap were told"
-        )
-    verdict: Verdict = "ok"
+        return Unjudged(name, "neither retries nor margin nor six minutes of its gap were told")
+    verdicts: list[Verdict] = ["ok"]
     evidence = []
     if gap:
-        evidence.append(f"{name}: reserved - allocated up to {gigabytes(gap.value)}")
-    if retries:
-        evidence.append(
-            f"{name}: {retries.growth:.0f} allocation retries in this time,"
-            f" {retries.first:.0f} before"
-        )
-        verdict = "act" if retries.growth else "watch" if retries.first else "ok"
-    if ooms and ooms.last:
-        evidence.append(
-            f"{name}: {ooms.growth:.0f} out-of-memory errors in this time, {ooms.first:.0f} before"
-        )
-        verdict = "act" if ooms.growth or verdict == "act" else "watch"
+        evidence.append(f"reserved - allocated up to {gigabytes(gap.value)}")
+    for count, what in ((retries, "allocation retries"), (ooms, "out-of-memory errors")):
+        if count and (count is retries or count.last):
+            evidence.append(f"{count.growth:.0f} {what} in this time, {count.first:.0f} before")
+            verdicts.append("act" if count.growth else "watch" if count.first else "ok")
     if margin:
-        evidence.append(
-            f"{name}: least margin {gigabytes(margin.value)} at {moment(margin.ts_unix_ns)}"
-        )
-        if margin.value < 0:
-            verdict = "act"
+        evidence.append(f"least margin {gigabytes(margin.value)} at {moment(margin.ts_unix_ns)}")
+        verdicts.append("act" if margin.value < 0 else "ok")
     if grows:
-        minima = _minima(rank)
         evidence.append(
-            f"{name}: the gap's minimum of each minute rose from {gigabytes(minima[-6])}"
-            f" to {gigabytes(minima[-1])} in five minutes"
+            f"the gap's minimum of each minute rose from {gigabytes(minima[-6])} to"
+            f" {gigabytes(minima[-1])} in five minutes"
         )
-        verdict = "act"
-    if verdict == "ok":
-        return Finding(cause="allocator", verdict="ok", evidence=tuple(evidence))
+        verdicts.append("act")
+    verdict = min(verdicts, key=SEVERITY.__getitem__)
     advice = _ADVICE_SLEEP_MODE if has_sleep_mode else _ADVICE
-    return Finding(cause="allocator", verdict=verdict, evidence=tuple(evidence), advice=advice)
+    return Judged(
+        subject=name,
+        verdict=verdict,
+        evidence=tuple(evidence),
+        advice=None if verdict == "ok" else advice,
+    )
+
+
+def _margin(rank: RankHistory, history: History) -> Extreme | None:
+    """The least margin, also of a moment that was told as a conflict and fell between two Views."""
+    margins = [
+        Extreme(conflict.margin_bytes, conflict.ts_unix_ns)
+        for conflict in history.conflicts
+        if conflict.margin_bytes is not None
+        and conflict.uuid == rank.torch.uuid
+        and history.overlaps(conflict)
+    ]
+    if rank.margin_least_bytes:
+        margins.append(rank.margin_least_bytes)
+    return min(margins, key=lambda margin: margin.value, default=None)
 
 
 def _has_sleep_mode(rank: RankHistory, history: History) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from exporter.analysis.diagnosis.finding import (
-    Finding,
+    Judged,
     Judgement,
     engine_name,
     moment,
@@ -32,16 +32,16 @@ def judged(history: History) -> Iterator[Judgement]:
     ]
     yield from spots
     if not spots:
-        gpus, engines = len(history.devices), len(history.engines)
-        evidence = f"{gpus} GPUs, {engines} engines, {len(history.ranks)} workers: all told of"
-        yield Finding(cause="blind_spot", verdict="ok", evidence=(evidence,))
+        counts = f"GPUs: {len(history.devices)}, engines: {len(history.engines)}"
+        evidence = f"workers: {len(history.ranks)}; each tells what it should"
+        yield Judged(subject="", evidence=(f"{counts}, {evidence}",))
 
 
-def _spot(evidence: str, advice: str) -> Finding:
-    return Finding(cause="blind_spot", verdict="watch", evidence=(evidence,), advice=advice)
+def _spot(subject: str, evidence: str, advice: str) -> Judged:
+    return Judged(subject=subject, verdict="watch", evidence=(evidence,), advice=advice)
 
 
-def _of_source(source: SourceHealth) -> Iterator[Finding]:
+def _of_source(source: SourceHealth) -> Iterator[Judged]:
     if not source.is_up:
         reasons = ", ".join(sorted(source.errors)) or "nothing was read yet"
         since = (
@@ -50,29 +50,32 @@ def _of_source(source: SourceHealth) -> Iterator[Finding]:
             else "never read"
         )
         yield _spot(
-            f"source {source.name} is down ({reasons}), {since}",
+            f"source {source.name}",
+            f"down ({reasons}), {since}",
             "See the exporter's log: it names the cause and the fix.",
         )
 
 
-def _of_machine(history: History) -> Iterator[Finding]:
+def _of_machine(history: History) -> Iterator[Judged]:
     if not history.devices:
         yield _spot(
+            "",
             "no GPU was seen",
             "Run it where the GPUs are, with the NVIDIA driver's libnvidia-ml.so.1 in reach.",
         )
     if not history.engines:
-        yield _spot("no engine was seen: neither trace nor metrics of vLLM", _ADD_TRACE)
+        yield _spot("", "no engine was seen: neither trace nor metrics of vLLM", _ADD_TRACE)
 
 
-def _of_device(device: DeviceHistory) -> Iterator[Finding]:
+def _of_device(device: DeviceHistory) -> Iterator[Judged]:
     name = f"cuda:{device.facts.index}"
     if not device.is_up:
-        yield _spot(f"{name}: gives no figures at the end", "Look for Xid errors in dmesg.")
+        yield _spot(name, "gives no figures at the end", "Look for Xid errors in dmesg.")
     views = device.sampled_views
     if views and device.hidden_process_views >= LASTING_RATIO * views:
         yield _spot(
-            f"{name}: the driver does not tell its processes or what they hold",
+            name,
+            "the driver does not tell its processes or what they hold",
             "Run the exporter with hostPID, or on the host; under WSL the driver never tells.",
         )
         return
@@ -81,35 +84,40 @@ def _of_device(device: DeviceHistory) -> Iterator[Finding]:
     )
     if lasting:
         yield _spot(
-            f"{name}: memory could not be told apart: {', '.join(lasting)}",
+            name,
+            f"memory could not be told apart: {', '.join(lasting)}",
             "docs/metrics.md explains each reason of vllm_memory_exporter_ledger_incoherent_total.",
         )
 
 
-def _of_engine(engine: EngineHistory, history: History) -> Iterator[Finding]:
+def _of_engine(engine: EngineHistory, history: History) -> Iterator[Judged]:
     name = engine_name(engine.replica, engine.engine)
     facts, kv = engine.facts, engine.kv
     if not engine.is_up and engine.last_up_unix_ns is not None:
         yield _spot(
-            f"{name}: silent since {moment(engine.last_up_unix_ns)}",
+            name,
+            f"silent since {moment(engine.last_up_unix_ns)}",
             "See whether the engine still runs, and whether its trace directory is full.",
         )
     told = [record.origin for record in (kv, facts) if record is not None]
-    if told and "plugin" not in told:
+    is_bare = facts is None and kv is not None and kv.pid is None
+    if is_bare or (told and "plugin" not in told):
         yield _spot(
-            f"{name}: has no plugin: page tables, block states and the allocator are not told",
+            name,
+            "has no plugin: page tables, block states and the allocator are not told",
             _ADD_PLUGIN,
         )
         return
     if facts and facts.status in ("degraded", "unsupported"):
         yield _spot(
-            f"{name}: its plugin is {facts.status}: {facts.reason or 'no reason given'}",
+            name,
+            f"its plugin is {facts.status}: {facts.reason or 'no reason given'}",
             "docs/plugin.md says what each reason leaves out, and for which versions of vLLM.",
         )
     yield from _of_ranks(engine, history)
 
 
-def _of_ranks(engine: EngineHistory, history: History) -> Iterator[Finding]:
+def _of_ranks(engine: EngineHistory, history: History) -> Iterator[Judged]:
     """Workers that the engine's facts promise and nobody saw; those on GPUs that are not listed."""
     seen = {rank.rank: rank for rank in history.ranks_of(engine)}
     facts = engine.facts
@@ -119,15 +127,15 @@ def _of_ranks(engine: EngineHistory, history: History) -> Iterator[Finding]:
         ranks = f"rank {', '.join(missing)}" if missing else "no rank"
         verb = "tells nothing" if missing else "tells"
         yield _spot(
-            f"{engine_name(engine.replica, engine.engine)} {ranks} {verb} of its allocator:"
-            " its GPU's memory has no owner there",
+            engine_name(engine.replica, engine.engine),
+            f"{ranks} {verb} of its allocator: what it holds has no owner",
             "Let every worker write to the same VLLM_MEMORY_TRACE_DIR; workers on other hosts need"
             " an exporter there.",
         )
     for rank in seen.values():
         if history.devices and rank.device is None:
             yield _spot(
-                f"{rank_name(rank.replica, rank.engine, rank.rank)}:"
-                f" its GPU {rank.torch.uuid or '(not told)'} is not listed by the driver",
+                rank_name(rank.replica, rank.engine, rank.rank),
+                f"its GPU {rank.torch.uuid or '(not told)'} is not listed by the driver",
                 "Give the exporter all GPUs of the engine (NVIDIA_VISIBLE_DEVICES).",
             )

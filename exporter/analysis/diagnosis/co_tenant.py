@@ -1,11 +1,11 @@
 """Cause: a process of no engine takes memory of an engine's GPU."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from exporter.analysis.diagnosis.finding import (
-    Finding,
+    Judged,
     Judgement,
-    NotJudged,
+    Unjudged,
     gigabytes,
     moment,
 )
@@ -19,52 +19,47 @@ _ADVICE = (
 
 
 def judged(history: History) -> Iterator[Judgement]:
-    """One finding for each process that took memory in this time."""
+    """One judgement for each process that took memory in this time."""
     watched = [device for device in history.devices.values() if device.has_served]
     if not watched:
-        yield NotJudged(
-            "co_tenant", "no engine was seen to serve on a GPU whose processes are told"
-        )
+        yield Unjudged("", "no engine was seen to serve on a GPU whose processes are told")
         return
-    found = [
-        conflict
-        for conflict in history.conflicts
-        if conflict.kind in ("co_tenant", "pressure") and not _is_over(conflict, history)
-    ]
-    yield from (_finding(conflict, history) for conflict in found)
-    if not found:
+    found = [conflict for conflict in history.conflicts if history.overlaps(conflict)]
+    tenants = [conflict for conflict in found if conflict.kind == "co_tenant"]
+    full = [conflict for conflict in found if conflict.kind == "pressure"]
+    for tenant in tenants:
+        own = [each for each in full if (each.uuid, each.pid) == (tenant.uuid, tenant.pid)]
+        full = [each for each in full if each not in own]
+        yield _judged(tenant, own, history)
+    for conflict in full:
+        yield _judged(conflict, [conflict], history)
+    if not tenants and not full:
         names = ", ".join(sorted(f"cuda:{device.facts.index}" for device in watched))
-        evidence = f"{names}: no process of no engine took memory in this time"
-        yield Finding(cause="co_tenant", verdict="ok", evidence=(evidence,))
+        yield Judged(subject=names, evidence=("no process beside engines took memory",))
 
 
-def _is_over(conflict: Conflict, history: History) -> bool:
-    return conflict.ended_unix_ns is not None and conflict.ended_unix_ns < history.first_unix_ns
-
-
-def _finding(conflict: Conflict, history: History) -> Finding:
-    who = f"pid {conflict.pid}"
+def _judged(conflict: Conflict, full: Sequence[Conflict], history: History) -> Judged:
+    """Args: full: conflicts of kind `pressure` that are told together with it."""
+    primary = _gpu(conflict.uuid, history)
     row = next(
         (row for row in conflict.processes if (row.uuid, row.pid) == (conflict.uuid, conflict.pid)),
         None,
     )
-    if row and row.name:
-        who += f" ({row.name})"
-    primary = _gpu(conflict.uuid, history)
-    held = f", holds {gigabytes(conflict.used_bytes)} there" if conflict.used_bytes else ""
+    name = f" ({row.name})" if row and row.name else ""
     grown = gigabytes(conflict.growth_bytes.get(conflict.uuid, 0))
-    if conflict.kind == "co_tenant":
-        told = f"{who}: primary GPU {primary}: took {grown}{held}"
+    if conflict.kind == "pressure":
+        taken = f"most of the {grown} that processes beside engines took of {primary}"
     else:
-        told = f"{primary} is full: processes of no engine took {grown}, most of it {who}{held}"
-    evidence = [told, _times(conflict)]
+        taken = f"took {grown} of {primary}, its primary GPU"
+    evidence = [f"{taken}, {_times(conflict)}"]
+    evidence += [f"{primary} was full {_times(each)}" for each in full]
     evidence += [
-        f"{who}: {gigabytes(growth_bytes)} on {_gpu(uuid, history)}"
+        f"took {gigabytes(growth_bytes)} of {_gpu(uuid, history)}"
         for uuid, growth_bytes in conflict.growth_bytes.items()
         if uuid != conflict.uuid
     ]
-    return Finding(
-        cause="co_tenant",
+    return Judged(
+        subject=f"pid {conflict.pid}{name}",
         verdict="act" if conflict.ended_unix_ns is None else "watch",
         evidence=tuple(evidence),
         advice=_ADVICE,

@@ -1,6 +1,6 @@
 """From what was seen to findings by cause; claims no cause without the data for it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -13,23 +13,29 @@ from exporter.analysis.diagnosis import (
     scattered_tables,
     throttling,
 )
-from exporter.analysis.diagnosis.finding import Finding, Judgement, NotJudged, Verdict
+from exporter.analysis.diagnosis.finding import (
+    SEVERITY,
+    Cause,
+    Finding,
+    Judged,
+    Judgement,
+    NotJudged,
+    Unjudged,
+)
 from exporter.analysis.diagnosis.history import History
 from exporter.analysis.diagnosis.timeline import Row, rows
 
 MAX_EVIDENCE_LINES = 8
 
-SEVERITY: dict[Verdict, int] = {"act": 0, "watch": 1, "ok": 2}
-
-_CAUSES = (
-    kv_exhausted,
-    co_tenant,
-    allocator,
-    prefix_cache,
-    scattered_tables,
-    throttling,
-    blind_spot,
-)
+_RULES: dict[Cause, Callable[[History], Iterator[Judgement]]] = {
+    "kv_exhausted": kv_exhausted.judged,
+    "co_tenant": co_tenant.judged,
+    "allocator": allocator.judged,
+    "prefix_cache": prefix_cache.judged,
+    "scattered_tables": scattered_tables.judged,
+    "throttling": throttling.judged,
+    "blind_spot": blind_spot.judged,
+}
 
 
 class Diagnosis(Struct, frozen=True, kw_only=True):
@@ -60,10 +66,10 @@ def diagnose(history: History) -> Diagnosis:
     """
     findings: list[Finding] = []
     not_judged: list[NotJudged] = []
-    for cause in _CAUSES:
-        judgements: list[Judgement] = list(cause.judged(history))
-        findings += _told(each for each in judgements if isinstance(each, Finding))
-        not_judged += [each for each in judgements if isinstance(each, NotJudged)]
+    for cause, judged in _RULES.items():
+        judgements = list(judged(history))
+        findings += _findings(cause, [each for each in judgements if isinstance(each, Judged)])
+        not_judged += _gaps(cause, [each for each in judgements if isinstance(each, Unjudged)])
     return Diagnosis(
         findings=tuple(sorted(findings, key=lambda finding: SEVERITY[finding.verdict])),
         not_judged=tuple(not_judged),
@@ -75,15 +81,37 @@ def diagnose(history: History) -> Diagnosis:
     )
 
 
-def _told(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Of one cause: what is not fine, each for itself; else all that is fine as one finding."""
-    found = list(findings)
-    wrong = [finding for finding in found if finding.verdict != "ok"]
-    if wrong or not found:
-        yield from wrong
-        return
-    evidence = [line for finding in found for line in finding.evidence]
-    if len(evidence) > MAX_EVIDENCE_LINES:
-        left_out = len(evidence) - MAX_EVIDENCE_LINES + 1
-        evidence[MAX_EVIDENCE_LINES - 1 :] = [f"and {left_out} more lines like these"]
-    yield Finding(cause=found[0].cause, verdict="ok", evidence=tuple(evidence))
+def _findings(cause: Cause, judged: Sequence[Judged]) -> Iterator[Finding]:
+    """What is not fine, each for itself; else all that is fine as one finding."""
+    wrong = [each for each in judged if each.verdict != "ok"]
+    for each in wrong:
+        first, *others = each.evidence
+        yield Finding(
+            cause=cause,
+            verdict=each.verdict,
+            evidence=(_of(each.subject, first), *others),
+            advice=each.advice,
+        )
+    if judged and not wrong:
+        lines = [_of(each.subject, "; ".join(each.evidence)) for each in judged]
+        yield Finding(cause=cause, verdict="ok", evidence=_shortened(lines))
+
+
+def _gaps(cause: Cause, unjudged: Sequence[Unjudged]) -> Iterator[NotJudged]:
+    """What is missing, once for all that lack it."""
+    subjects: dict[str, list[str]] = {}
+    for each in unjudged:
+        subjects.setdefault(each.reason, []).append(each.subject)
+    for reason, of in subjects.items():
+        yield NotJudged(cause, _of(", ".join(_shortened(of)), reason))
+
+
+def _of(subject: str, line: str) -> str:
+    return f"{subject}: {line}" if subject else line
+
+
+def _shortened(lines: Sequence[str]) -> tuple[str, ...]:
+    if len(lines) <= MAX_EVIDENCE_LINES:
+        return tuple(lines)
+    left_out = len(lines) - MAX_EVIDENCE_LINES + 1
+    return (*lines[: MAX_EVIDENCE_LINES - 1], f"and {left_out} more like these")

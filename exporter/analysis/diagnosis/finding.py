@@ -15,7 +15,10 @@ Cause = Literal[
     "blind_spot",
 ]
 Verdict = Literal["ok", "watch", "act"]
-"""`ok`: looked at, and fine. `watch`: keep an eye on it. `act`: something should be changed."""
+SEVERITY: dict[Verdict, int] = {"act": 0, "watch": 1, "ok": 2}
+"""The worst first.
+
+`ok`: looked at, and fine. `watch`: keep an eye on it. `act`: something should be changed."""
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -38,7 +41,23 @@ class NotJudged(Struct, frozen=True):
     reason: str
 
 
-Judgement = Finding | NotJudged
+class Judged(Struct, frozen=True, kw_only=True):
+    """What one cause's rules say of one engine, worker, GPU or process; see `Finding`."""
+
+    subject: str
+    verdict: Verdict = "ok"
+    evidence: tuple[str, ...]
+    advice: str | None = None
+
+
+class Unjudged(Struct, frozen=True):
+    """Why one cause's rules say nothing of an engine, worker or GPU."""
+
+    subject: str
+    reason: str
+
+
+Judgement = Judged | Unjudged
 
 
 def gigabytes(count_bytes: float) -> str:

@@ -111,6 +111,10 @@ class History(Struct, frozen=True, kw_only=True):
     conflicts: tuple[Conflict, ...] = ()
     timeline: Timeline = Timeline()
 
+    def overlaps(self, conflict: Conflict) -> bool:
+        """Whether the conflict was going on in this time; those that ended before are over."""
+        return conflict.ended_unix_ns is None or conflict.ended_unix_ns >= self.first_unix_ns
+
     def ranks_of(self, engine: EngineHistory) -> list[RankHistory]:
         """An engine's workers that told of their allocator, by rank."""
         key = (engine.replica, engine.engine)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from exporter.analysis.diagnosis.finding import (
-    Finding,
+    Judged,
     Judgement,
-    NotJudged,
+    Unjudged,
     Verdict,
     engine_name,
     gigabytes,
@@ -17,9 +17,10 @@ FULL_USAGE_RATIO = 0.95
 """A measured engine preempted 121 requests at 0.92 to 1.00 of its pool and none below."""
 
 _ADVICE = (
-    "Give the engine more KV blocks: raise --gpu-memory-utilization{free}, drop"
-    " --num-gpu-blocks-override, use --kv-cache-dtype fp8 or more GPUs (--tensor-parallel-size);"
-    " or let it take fewer tokens at once: lower --max-num-seqs or --max-model-len."
+    "Give the engine more KV blocks: raise --gpu-memory-utilization, drop"
+    " --num-gpu-blocks-override if it is set, use --kv-cache-dtype fp8 or more GPUs"
+    " (--tensor-parallel-size); or let it take fewer tokens at once: lower --max-num-seqs or"
+    " --max-model-len."
 )
 
 
@@ -31,34 +32,29 @@ def judged(history: History) -> Iterator[Judgement]:
 
 def _judged(engine: EngineHistory, history: History) -> Judgement:
     name = engine_name(engine.replica, engine.engine)
-    usage, preemptions = engine.usage_peak, engine.preemptions
+    usage, preemptions, waiting = engine.usage_peak, engine.preemptions, engine.waiting_peak
     if usage is None:
-        return NotJudged("kv_exhausted", f"{name}: no KV usage was told")
-    evidence = [f"{name}: KV usage up to {usage.value:.3f} at {moment(usage.ts_unix_ns)}"]
-    if engine.kv and engine.kv.blocks:
-        evidence.append(f"{name}: {engine.kv.blocks.usable} usable KV blocks")
+        return Unjudged(name, "no KV usage was told")
+    blocks = engine.kv.blocks if engine.kv else None
+    pool = f" of {blocks.usable} usable blocks" if blocks else ""
+    evidence = [f"KV usage up to {usage.value:.3f}{pool} at {moment(usage.ts_unix_ns)}"]
     if preemptions is None:
-        evidence.append(f"{name}: preemptions are not told")
+        evidence.append("preemptions are not told")
     else:
-        evidence.append(f"{name}: {preemptions.growth:.0f} preemptions in this time")
-    waiting = engine.waiting_peak
+        evidence.append(f"{preemptions.growth:.0f} preemptions in this time")
     if waiting and waiting.value:
         evidence.append(
-            f"{name}: up to {waiting.value:.0f} requests waiting at {moment(waiting.ts_unix_ns)}"
+            f"up to {waiting.value:.0f} requests waiting at {moment(waiting.ts_unix_ns)}"
         )
     verdict = _verdict(usage.value, preemptions.growth if preemptions else 0)
     if verdict == "ok":
-        return Finding(cause="kv_exhausted", verdict="ok", evidence=tuple(evidence))
+        return Judged(subject=name, evidence=tuple(evidence))
+    if engine.exhaustion_seconds:
+        evidence.append(f"at its present trend full in {engine.exhaustion_seconds:.0f} s")
     free_bytes = _least_free_bytes(engine, history)
     if free_bytes is not None:
-        evidence.append(f"{name}: its fullest GPU has {gigabytes(free_bytes)} free")
-    free = f" ({gigabytes(free_bytes)} are free)" if free_bytes is not None else ""
-    return Finding(
-        cause="kv_exhausted",
-        verdict=verdict,
-        evidence=tuple(evidence),
-        advice=_ADVICE.format(free=free),
-    )
+        evidence.append(f"its fullest GPU has {gigabytes(free_bytes)} free at the end")
+    return Judged(subject=name, verdict=verdict, evidence=tuple(evidence), advice=_ADVICE)
 
 
 def _verdict(usage_peak: float, preemptions: float) -> Verdict:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from exporter.analysis.diagnosis.finding import Finding, Judgement, NotJudged, engine_name
+from exporter.analysis.diagnosis.finding import Judged, Judgement, Unjudged, engine_name
 from exporter.analysis.diagnosis.history import EngineHistory, History
 
 MIN_QUERY_TOKENS = 10_000
@@ -27,50 +27,48 @@ def judged(history: History) -> Iterator[Judgement]:
 def _judged(engine: EngineHistory) -> Judgement:
     name = engine_name(engine.replica, engine.engine)
     if engine.facts and engine.facts.enable_prefix_caching is False:
-        return _ok(f"{name}: prefix caching is switched off")
+        return Judged(subject=name, evidence=("prefix caching is switched off",))
     queries, hits = engine.query_tokens, engine.hit_tokens
     if queries is None or hits is None:
-        return NotJudged("prefix_cache", f"{name}: prefix-cache counters are not told")
+        return Unjudged(name, "prefix-cache counters are not told")
     if queries.growth < MIN_QUERY_TOKENS:
-        return NotJudged(
-            "prefix_cache",
-            f"{name}: {queries.growth:.0f} tokens asked for, {MIN_QUERY_TOKENS} are needed",
+        return Unjudged(
+            name, f"{queries.growth:.0f} tokens were asked for, {MIN_QUERY_TOKENS} are needed"
         )
     ratio = hits.growth / queries.growth
     told = (
-        f"{name}: {hits.growth:.0f} of {queries.growth:.0f} tokens asked for were found:"
+        f"{hits.growth:.0f} of {queries.growth:.0f} tokens asked for were found:"
         f" hit ratio {ratio:.3f}"
     )
     if ratio >= LOW_HIT_RATIO:
-        return _ok(told)
+        return Judged(subject=name, evidence=(told,))
     block_size = _block_size(engine)
     if not hits.growth and block_size is not None and block_size >= LARGE_BLOCK_TOKENS:
-        return Finding(
-            cause="prefix_cache",
+        return Judged(
+            subject=name,
             verdict="watch",
-            evidence=(told, f"{name}: a block holds {block_size} tokens; only whole blocks hit"),
+            evidence=(told, f"a block holds {block_size} tokens, and only whole blocks hit"),
             advice=f"A shared prefix shorter than {block_size} tokens never hits: lower"
             " --block-size where the model allows it, or share longer prefixes.",
         )
     usage, evictions = engine.usage_peak, engine.evictions
     if usage and usage.value >= CROWDED_USAGE_RATIO and evictions and evictions.growth:
-        return Finding(
-            cause="prefix_cache",
+        return Judged(
+            subject=name,
             verdict="watch",
             evidence=(
                 told,
-                f"{name}: running requests took up to {usage.value:.3f} of the pool",
-                f"{name}: {evictions.growth:.0f} cached blocks were evicted in this time",
+                f"running requests took up to {usage.value:.3f} of the pool",
+                f"{evictions.growth:.0f} cached blocks were evicted in this time",
             ),
             advice="Prefixes are evicted before they are asked for again: give the pool more blocks"
             " (--gpu-memory-utilization, --kv-cache-dtype fp8), lower --max-num-seqs, or route"
             " requests with the same prefix to the same replica.",
         )
-    return _ok(f"{told}; low, but nothing seen says that prompts share prefixes of whole blocks")
-
-
-def _ok(evidence: str) -> Finding:
-    return Finding(cause="prefix_cache", verdict="ok", evidence=(evidence,))
+    return Judged(
+        subject=name,
+        evidence=(told, "low, but nothing seen says that prompts share whole blocks of prefix"),
+    )
 
 
 def _block_size(engine: EngineHistory) -> int | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from exporter.analysis.diagnosis.finding import Finding, Judgement, NotJudged, engine_name
+from exporter.analysis.diagnosis.finding import Judged, Judgement, Unjudged, engine_name
 from exporter.analysis.diagnosis.history import EngineHistory, History
 
 SCATTERED_RATIO = 0.5
@@ -20,20 +20,18 @@ def _judged(engine: EngineHistory) -> Judgement:
     name = engine_name(engine.replica, engine.engine)
     ratio = engine.contiguity_ratio
     if ratio is None:
-        return NotJudged("scattered_tables", f"{name}: no page tables were told")
-    told = f"{name}: {ratio:.3f} of KV pages follow their predecessor"
+        return Unjudged(name, "no page tables were told")
+    told = f"{ratio:.3f} of KV pages follow their predecessor"
     connector = engine.facts.kv_connector if engine.facts else None
     if not connector:
         note = "normal on a busy server: decoding is as fast, and no KV transfer is known"
-        return Finding(cause="scattered_tables", verdict="ok", evidence=(f"{told}; {note}",))
+        return Judged(subject=name, evidence=(told, note))
     if ratio >= SCATTERED_RATIO:
-        return Finding(
-            cause="scattered_tables", verdict="ok", evidence=(f"{told}; KV goes by {connector}",)
-        )
-    return Finding(
-        cause="scattered_tables",
+        return Judged(subject=name, evidence=(told, f"KV blocks are transferred by {connector}"))
+    return Judged(
+        subject=name,
         verdict="watch",
-        evidence=(told, f"{name}: KV blocks are transferred by {connector}, run by run"),
+        evidence=(told, f"KV blocks are transferred by {connector}, run by run"),
         advice="Each transfer needs more and smaller copies than at start. Only a restart restores"
         " the order; a larger --block-size makes runs longer.",
     )

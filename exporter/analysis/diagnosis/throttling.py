@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from exporter.analysis.diagnosis.finding import Finding, Judgement, NotJudged
+from exporter.analysis.diagnosis.finding import Judged, Judgement, Unjudged
 from exporter.analysis.diagnosis.history import DeviceHistory, History
 
 HARMFUL = {
@@ -33,7 +33,7 @@ def _judged(device: DeviceHistory) -> Judgement:
     name = f"cuda:{device.facts.index}"
     views = device.reason_views
     if not views:
-        return NotJudged("throttling", f"{name}: clock event reasons are not told")
+        return Unjudged(name, "clock event reasons are not told")
     harmful = {
         reason: device.active_reasons[reason]
         for reason in HARMFUL
@@ -42,17 +42,17 @@ def _judged(device: DeviceHistory) -> Judgement:
     if not harmful:
         capped = device.active_reasons.get("sw_power_cap", 0)
         power = f"; at its power cap in {capped}, which is normal under load" if capped else ""
-        told = f"{name}: clocks were not held down in {views} samples{power}"
-        return Finding(cause="throttling", verdict="ok", evidence=(told,))
-    sample = device.sample
+        told = f"clocks were not held down by heat or hardware in {views} samples{power}"
+        return Judged(subject=name, evidence=(told,))
     evidence = [
-        f"{name}: {reason} in {count} of {views} samples: {HARMFUL[reason]}"
+        f"{reason} in {count} of {views} samples: {HARMFUL[reason]}"
         for reason, count in harmful.items()
     ]
-    for sensor, celsius in ((sample and sample.temperatures_celsius) or {}).items():
-        evidence.append(f"{name}: temperature ({sensor}) {celsius:.0f} C at the end")
-    return Finding(
-        cause="throttling",
+    temperatures = device.sample.temperatures_celsius if device.sample else None
+    for sensor, celsius in (temperatures or {}).items():
+        evidence.append(f"temperature ({sensor}) {celsius:.0f} C at the end")
+    return Judged(
+        subject=name,
         verdict="act" if max(harmful.values()) >= LASTING_RATIO * views else "watch",
         evidence=tuple(evidence),
         advice=_ADVICE,
