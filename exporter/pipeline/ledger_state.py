@@ -67,6 +67,8 @@ class LedgerState:
             engine_pids: pids by which the processes of each engine know themselves.
             now_s: monotonic seconds.
         """
+        if not reading.devices:
+            return  # a recording's tick without a device reading: it tells of no GPU
         samples = {device.facts.uuid: device.sample for device in reading.devices}
         listed = {
             uuid: frozenset(process.pid for process in sample.processes)

@@ -245,6 +245,17 @@ def test_a_conflict_is_logged_once_without_command_lines(
     )
 
 
+def test_a_reading_without_gpus_ends_no_conflict_and_counts_nothing() -> None:
+    machine = Machine()
+    held = {WORKER: 600, STRANGER: 300}
+    machine.conflict_with({STRANGER: 300})
+    machine.at(1.5, engine(1.5), device_reading(at_s=1.5))
+    view = machine.at(2.0, engine(2.0), sampled(2.0, held))
+    (conflict,) = view.conflicts
+    assert conflict.ended_unix_ns is None
+    assert view.ledger_incoherent["unknown_gpu"] == 0
+
+
 def test_an_expected_process_is_no_co_tenant() -> None:
     machine = Machine(rules=ConflictRules(expected_processes=frozenset({"train.py"})))
     machine.at(0.0, engine(), sampled(0.0, {WORKER: 600}))
