@@ -33,11 +33,13 @@ class Look:
 
     def __init__(self) -> None:
         self.history: History | None = None
+        self._last_unix_ns = 0
 
     def take(self, view: View, _readings: tuple[Reading, ...] = ()) -> None:
         """Take a View; see `Pipeline.subscribe`."""
-        if self.history is None or view.ts_unix_ns > self.history.last_unix_ns:
+        if self.history is None or view.ts_unix_ns != self._last_unix_ns:
             self.history = advanced(self.history, view)
+            self._last_unix_ns = view.ts_unix_ns
 
 
 def run(settings: Settings, url: str | None, duration: str | None, *, is_json: bool) -> bool:

@@ -50,12 +50,12 @@ def _finding(finding: Finding) -> Text:
 def _table(rows: tuple[Row, ...]) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in (
-        "time (UTC)", "prompt tok/s", "gen tok/s", "GPU %", "memory GB", "KV usage %",
+        "time", "prompt tok/s", "gen tok/s", "GPU %", "memory GB", "KV usage %",
     ):  # fmt: skip
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
-            moment(round(row.ts_unix_s * 1e9))[11:-1],
+            moment(round(row.ts_unix_s * 1e9)),
             _number(row.prompt_tokens_per_second),
             _number(row.generation_tokens_per_second),
             _number(row.gpu_utilization_ratio, 100),

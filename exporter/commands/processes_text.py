@@ -1,20 +1,19 @@
 """The processes of each GPU as a table for people."""
 
-from datetime import UTC, datetime
-
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from exporter.analysis.diagnosis.finding import moment
 from exporter.commands.process_rows import Gpu, Machine, Process
 from exporter.commands.terminal import UNKNOWN, printable
 
 
 def table(machine: Machine) -> Group:
     """All GPUs, a line each with its processes below it."""
-    at = datetime.fromtimestamp(machine.ts_unix_s, UTC)
+    at = moment(round(machine.ts_unix_s * 1e9))
     of = f" of the recording {machine.replay}" if machine.replay else ""
-    return Group(Text(printable(f"{at:%Y-%m-%dT%H:%M:%SZ}{of}")), _rows(machine))
+    return Group(Text(printable(f"{at}{of}")), _rows(machine))
 
 
 def _rows(machine: Machine) -> Table:
@@ -28,7 +27,7 @@ def _rows(machine: Machine) -> Table:
     rows.add_column("memory GB", justify="right", no_wrap=True)
     rows.add_column("share", justify="right", no_wrap=True)
     rows.add_column("owner", overflow="fold")
-    rows.add_column("started (UTC)", no_wrap=True)
+    rows.add_column("started", no_wrap=True)
     if shows_commands:
         rows.add_column("command", overflow="fold")
     for gpu in machine.gpus:
@@ -56,7 +55,6 @@ def _gpu_cells(gpu: Gpu) -> list[Text]:
 
 def _process_cells(process: Process) -> list[Text]:
     started = process.start_unix_s
-    at = None if started is None else datetime.fromtimestamp(started, UTC)
     return [
         Text(""),
         _cell(str(process.pid)),
@@ -64,7 +62,7 @@ def _process_cells(process: Process) -> list[Text]:
         _cell(_gigabytes(process.used_bytes)),
         _cell(_share(process.share_ratio)),
         _cell(process.owner),
-        _cell(f"{at:%Y-%m-%d %H:%M:%S}" if at else None),
+        _cell(None if started is None else moment(round(started * 1e9))),
     ]
 
 

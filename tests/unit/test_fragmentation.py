@@ -1,5 +1,6 @@
 """How scattered the allocator, the KV slots, the tables and the free queue are."""
 
+import pytest
 from msgspec.structs import replace
 
 from exporter.analysis import fragmentation
@@ -80,3 +81,22 @@ def test_free_queue_contiguity_is_of_the_blocks_walked() -> None:
     )
     assert fragmentation.free_queue_contiguity(FreeRuns(runs=3)) is None
     assert fragmentation.free_queue_contiguity(FreeRuns(queue_walked=0)) is None
+
+
+@pytest.mark.parametrize(
+    ("minima_bytes", "grows"),
+    [
+        ([], None),
+        ([1, 2, 3, 4, 5], None),
+        ([1, 2, 3, 4, 5, 6], True),
+        ([73_000_000, 1_260_000_000, *[1_260_000_000] * 5], False),
+        ([1, 2, 3, 4, 4, 6], False),
+        ([9, 1, 2, 3, 4, 5, 6], True),
+        ([1, 2, 3, 4, 5, 6, 6], False),
+    ],
+    ids=["nothing", "five minutes", "five rises", "one step", "a rest", "after a fall", "ended"],
+)
+def test_a_gap_grows_when_its_minimum_rose_in_each_of_five_minutes(
+    minima_bytes: list[int], grows: bool | None
+) -> None:
+    assert fragmentation.gap_grows(minima_bytes) is grows

@@ -45,6 +45,8 @@ def _judged(rank: RankHistory, has_sleep_mode: bool, margin: Extreme | None) -> 
         return Unjudged(name, "neither retries nor margin nor six minutes of its gap were told")
     verdicts: list[Verdict] = ["ok"]
     evidence = []
+    if has_sleep_mode:
+        evidence.append("gap and margin are not judged: sleep mode, or an allocator of its own")
     if gap:
         evidence.append(f"reserved - allocated up to {gigabytes(gap.value)}")
     for count, what in ((retries, "allocation retries"), (ooms, "out-of-memory errors")):

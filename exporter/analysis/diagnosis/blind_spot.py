@@ -10,10 +10,29 @@ from exporter.analysis.diagnosis.finding import (
     rank_name,
 )
 from exporter.analysis.diagnosis.history import DeviceHistory, EngineHistory, History
+from exporter.records.ledger import LedgerReason
 from exporter.records.source import SourceHealth
 
 LASTING_RATIO = 0.5
 """Share of samples in which a ledger fell back, from which that is a state and no moment."""
+
+_LEDGER_REASONS: dict[LedgerReason, str] = {
+    "asleep": "an engine sleeps",
+    "pluggable_allocator": "an engine allocates past torch (sleep mode)",
+    "contradictory": "an engine's records contradict each other or the driver",
+    "memory_contradictory": "the driver's used, free and reserved are not its total",
+    "memory_moved": "memory moves while its processes are read",
+    "pid_unknown": "which process is the worker's is not known",
+    "process_bytes_unknown": "the driver does not tell what processes hold",
+    "processes_exceed_used": "the driver's processes hold more than is used",
+    "processes_unknown": "the driver does not tell its processes",
+    "stale": "an engine's records are too old",
+    "torch_unknown": "a worker does not tell what torch holds",
+}
+_SPLIT = (
+    "With a pid that is not known, run the exporter with hostPID or shareProcessNamespace; else see"
+    " whether the engine still writes its trace. Asleep engines tell again when they wake."
+)
 
 _ADD_PLUGIN = (
     "Install this package beside vLLM and set VLLM_MEMORY_TRACE_DIR for the engine; let"
@@ -79,15 +98,13 @@ def _of_device(device: DeviceHistory) -> Iterator[Judged]:
             "Run the exporter with hostPID, or on the host; under WSL the driver never tells.",
         )
         return
-    lasting = sorted(
-        reason for reason, count in device.ledger_reasons.items() if count >= LASTING_RATIO * views
-    )
+    lasting = [
+        meaning
+        for reason, meaning in _LEDGER_REASONS.items()
+        if device.ledger_reasons.get(reason, 0) >= LASTING_RATIO * max(views, 1)
+    ]
     if lasting:
-        yield _spot(
-            name,
-            f"memory could not be told apart: {', '.join(lasting)}",
-            "docs/metrics.md explains each reason of vllm_memory_exporter_ledger_incoherent_total.",
-        )
+        yield _spot(name, f"its memory is not told apart: {'; '.join(lasting)}", _SPLIT)
 
 
 def _of_engine(engine: EngineHistory, history: History) -> Iterator[Judged]:

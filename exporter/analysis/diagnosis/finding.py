@@ -66,8 +66,12 @@ def gigabytes(count_bytes: float) -> str:
 
 
 def moment(ts_unix_ns: int) -> str:
-    """A time as ISO 8601 in UTC, to the second."""
-    return f"{datetime.fromtimestamp(ts_unix_ns // 1_000_000_000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    """A time as ISO 8601 in UTC, to the second; beyond the year 9999 as Unix seconds."""
+    unix_s = ts_unix_ns // 1_000_000_000
+    try:
+        return f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    except (ValueError, OverflowError, OSError):
+        return f"{unix_s} s"
 
 
 def engine_name(replica: str, engine: str) -> str:

@@ -29,15 +29,14 @@ class Extreme(Struct, frozen=True):
 
 
 class Count(Struct, frozen=True):
-    """A cumulative count when it was first and last told."""
+    """A cumulative count when it was first and last told, and by how much it rose in between.
+
+    A count that goes back (a daemon that was restarted meanwhile) adds nothing.
+    """
 
     first: float
     last: float
-
-    @property
-    def growth(self) -> float:
-        """What was counted in between, ≥ 0."""
-        return max(0.0, self.last - self.first)
+    growth: float = 0.0
 
 
 class DeviceHistory(Struct, frozen=True, kw_only=True):
@@ -240,9 +239,9 @@ def _peak(before: Extreme | None, value: float | None, ts_unix_ns: int) -> Extre
 
 
 def _count(before: Count | None, told: float | None) -> Count | None:
-    if told is None:
-        return before
-    return Count(before.first if before else told, told)
+    if told is None or before is None:
+        return before if told is None else Count(told, told)
+    return Count(before.first, told, before.growth + max(0.0, told - before.last))
 
 
 def _counted(before: Mapping[str, int], names: list[str] | tuple[str, ...]) -> dict[str, int]:
