@@ -135,7 +135,8 @@ class Pipeline:
             self._devices[uuid].observe(device, at_s, reading.interval_s)
             peak = usage_by_uuid.get(uuid)
             self._devices[uuid].observe_effective(at_s, peak[1] if peak else None)
-        self._device_order = tuple(device.facts.uuid for device in reading.devices)
+        if reading.devices:  # a recorded tick without a reading has none, and tells nothing
+            self._device_order = tuple(device.facts.uuid for device in reading.devices)
         self._ledgers.observe(reading, self._trace.workers(at_s), self._trace.engine_pids(), now_s)
         if reading.capabilities is not None:
             self._capabilities = reading.capabilities

@@ -108,6 +108,14 @@ class TestDevices:
         assert not gpu.is_up
         assert (gpu.sample, gpu.pressure_ratio, gpu.used_window_bytes) == (None, None, None)
 
+    def test_a_tick_recorded_without_a_reading_leaves_the_gpus_as_they_are(
+        self, stage: Stage
+    ) -> None:
+        stage.at(0.0, device_reading(device(180)))
+        (gpu,) = stage.at(0.7, device_reading(at_s=0.7)).devices
+        assert gpu.is_up
+        assert gpu.pressure_ratio == 0.2
+
     def test_a_lost_gpu_is_down_and_the_others_go_on(self, stage: Stage) -> None:
         view = stage.at(0.0, device_reading(device(None), device(180, index=1, uuid=OTHER_UUID)))
         assert [(gpu.facts.index, gpu.is_up) for gpu in view.devices] == [(0, False), (1, True)]
