@@ -11,6 +11,7 @@ from exporter.recordings import bundled_path
 from exporter.records.view import View
 from exporter.sources.recording import Recording
 from exporter.views.metrics.exposition import Exposition, FamilyText
+from exporter.views.metrics.family import Sample
 from exporter.views.metrics.text_format import PLAIN, TextFormat, text_format
 from tests.views import bare_view, engine_view, gpu_view, make_view
 
@@ -67,9 +68,9 @@ def test_text_is_kept_while_the_series_stay(monkeypatch: pytest.MonkeyPatch) -> 
     taken_apart: list[str] = []
     original = FamilyText.of
 
-    def noted(series: list[tuple[str, ...]], text: str) -> FamilyText:
+    def noted(samples: list[Sample], text: str) -> FamilyText:
         taken_apart.append(text)
-        return original(series, text)
+        return original(samples, text)
 
     monkeypatch.setattr(FamilyText, "of", noted)
     kept = Exposition()

@@ -16,7 +16,7 @@ from prometheus_client.utils import floatToGoString
 from exporter.records.source import Histogram
 from exporter.records.view import View
 from exporter.views.metrics.collector import DroppedSeries, ViewCollector
-from exporter.views.metrics.family import LabelValues, Sample
+from exporter.views.metrics.family import Sample
 from exporter.views.metrics.text_format import TextFormat
 
 MAX_SERIES = 10_000
@@ -47,16 +47,15 @@ class Exposition:
             if text_format not in self._kept and len(self._kept) >= MAX_FORMATS:
                 self._kept.clear()
             kept = self._kept.get(text_format, {})
-            current = self._kept[text_format] = {}
-            parts: list[str] = []
+            current: dict[str, FamilyText] = {}
+            self._kept[text_format] = current
             for family, samples in self._collector_of(view).rows():
-                series = [values for values, _sample in samples]
-                text = kept.get(family.name)
-                if text is None or text.series != series:
-                    text = FamilyText.of(series, _encoded(family.metric(samples), text_format))
-                current[family.name] = text
-                parts += text.lines(samples)
-        return "".join(parts).encode() + text_format.encode(self._process)
+                known = kept.get(family.name)
+                if known is None or not known.has_series_of(samples):
+                    known = FamilyText.of(samples, _encoded(family.metric(samples), text_format))
+                current[family.name] = known.with_values(samples)
+            text = "".join(family.text for family in current.values())
+        return text.encode() + text_format.encode(self._process)
 
     def _collector_of(self, view: View) -> ViewCollector:
         return ViewCollector(view, self._dropped_series, self._max_series)
@@ -64,25 +63,33 @@ class Exposition:
 
 @dataclass(frozen=True, slots=True)
 class FamilyText:
-    """What an encoder wrote of a family: its head, and each line as far as its value."""
+    """The text of a family, and what the encoder wrote of it: head, and lines up to the value."""
 
-    series: list[LabelValues]
+    samples: list[Sample]
+    text: str
     head: str
     starts: list[str]
 
     @classmethod
-    def of(cls, series: list[LabelValues], text: str) -> "FamilyText":
-        """Take apart the text of a family with these label values."""
+    def of(cls, samples: list[Sample], text: str) -> "FamilyText":
+        """Take apart what the encoder wrote of these samples."""
         lines = text.split("\n")[:-1]
         starts = [line.rpartition(" ")[0] + " " for line in lines if not line.startswith("#")]
         head = "".join(f"{line}\n" for line in lines if line.startswith("#"))
-        return cls(series, head, starts)
+        return cls(samples, text, head, starts)
 
-    def lines(self, samples: Sequence[Sample]) -> Iterator[str]:
-        """The text with the values of these samples, in pieces."""
-        yield self.head
+    def has_series_of(self, samples: list[Sample]) -> bool:
+        """Whether the samples are of the same series, in the same order."""
+        return [values for values, _ in self.samples] == [values for values, _ in samples]
+
+    def with_values(self, samples: list[Sample]) -> "FamilyText":
+        """The same series with the values of these samples."""
+        if samples == self.samples:
+            return self
+        lines = [self.head]
         for start, number in zip(self.starts, _numbers(samples), strict=True):
-            yield f"{start}{floatToGoString(number)}\n"  # type: ignore[no-untyped-call]
+            lines.append(f"{start}{floatToGoString(number)}\n")  # type: ignore[no-untyped-call]
+        return FamilyText(samples, "".join(lines), self.head, self.starts)
 
 
 def _numbers(samples: Sequence[Sample]) -> Iterator[float]:
