@@ -224,7 +224,7 @@ class TestMistakes:
 
     def test_a_recording_that_is_not_there_is_exit_code_1(self, tmp_path: Path) -> None:
         missing = tmp_path / "missing.jsonl"
-        result = run("serve", "--replay", str(missing))
+        result = run("serve", "--web.listen-address", "127.0.0.1:0", "--replay", str(missing))
         assert result.returncode == 1
         assert result.stderr == (f"vllm-memory-exporter: {missing}: No such file or directory\n")
 
