@@ -102,6 +102,7 @@ def build(settings: Settings) -> App | FrozenApp:
         health=runner.health,
         rules=_rules(settings),
         processes=RecordedProcesses(),
+        configured_unix_s=clock.unix_ns() / 1e9,
     )
     return App(clock, pipeline, runner)
 
@@ -143,5 +144,6 @@ def _live(settings: Settings) -> App:
         health=runner.health,
         rules=_rules(settings),
         processes=LocalProcesses(),
+        configured_unix_s=clock.unix_ns() / 1e9,
     )
     return App(clock, pipeline, runner)

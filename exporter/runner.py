@@ -110,12 +110,14 @@ class SourceLoop:
             self._durations.observe(self._clock.monotonic() - started_s)
 
     def health(self) -> SourceHealth:
-        """How it goes now."""
+        """How it goes now; copies first what the reading thread may be adding to."""
+        errors = Counter(dict(self._errors))
+        errors.update(dict(self._source.errors))
         return SourceHealth(
             name=self.name,
             is_up=self._is_up and not self._is_hanging(),
             last_success_unix_s=self._last_success_unix_s,
-            errors=dict(self._errors + Counter(self._source.errors)),
+            errors=dict(errors),
             missed_samples=self._missed_samples,
             durations=self._durations.snapshot(),
         )

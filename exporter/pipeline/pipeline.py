@@ -1,5 +1,6 @@
 """The tick: newest readings → histories and analysis → ONE immutable View, swapped atomically."""
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -20,6 +21,8 @@ SLACK_INTERVALS = 1.5  # without a device reading for this long, tick anyway
 
 Subscriber = Callable[[View, tuple[Reading, ...]], None]
 
+log = logging.getLogger(__name__)
+
 
 class Pipeline:
     """Takes readings from any thread; one thread (or a frozen replay) calls `tick`.
@@ -31,6 +34,7 @@ class Pipeline:
         health: asked at each tick for the sources' health.
         rules: when a conflict over memory begins.
         processes: who knows of the processes in the readings; without, their pids are all there is.
+        configured_unix_s: when the settings in force were loaded; None when that means nothing.
     """
 
     def __init__(
@@ -42,8 +46,10 @@ class Pipeline:
         health: Callable[[], tuple[SourceHealth, ...]] = tuple,
         rules: ConflictRules | None = None,
         processes: ProcessFacts | None = None,
+        configured_unix_s: float | None = None,
     ) -> None:
         self._clock = clock
+        self._configured_unix_s = configured_unix_s
         self.interval_s = interval_s
         self._replay = replay
         self._health = health
@@ -64,12 +70,6 @@ class Pipeline:
         """The newest View; None before the first tick."""
         return self._view
 
-    def view_age_s(self) -> float:
-        """Seconds since the newest View was published; infinite before the first."""
-        if self._view is None:
-            return float("inf")
-        return self._clock.monotonic() - self._view.published_monotonic_s
-
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Call `subscriber` with each new View and the readings in it; returns how to stop it.
 
@@ -85,11 +85,24 @@ class Pipeline:
             self._wake.set()
 
     def run(self, stop: threading.Event) -> None:
-        """Tick until `stop` is set: after each device reading, or when none comes."""
+        """Tick until `stop` is set: after each device reading, or when none comes.
+
+        While ticks fail no View is published: the last one grows old, as who serves it can see.
+        """
+        has_failed = False
         while not stop.is_set():
             self._wake.wait(self.interval_s * SLACK_INTERVALS)
             self._wake.clear()
-            self.tick()
+            try:
+                self.tick()
+            except Exception as exc:  # a fault of one tick must not end the ticking
+                if not has_failed:
+                    log.error(
+                        "a tick failed; told again only after one that succeeds", exc_info=exc
+                    )
+                has_failed = True
+            else:
+                has_failed = False
 
     def wake(self) -> None:
         """Make `run` look at its stop event now."""
@@ -163,6 +176,8 @@ class Pipeline:
             duplicate_identities=self._trace.duplicates(now_s),
             conflicts=self._ledgers.conflicts,
             ledger_incoherent=self._ledgers.incoherent,
+            config_reload_success=None if self._configured_unix_s is None else True,
+            config_reload_unix_s=self._configured_unix_s,
         )
 
     def _device_view(

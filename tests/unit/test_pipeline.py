@@ -63,15 +63,14 @@ def stage() -> Stage:
 
 def test_before_the_first_reading_the_view_is_empty(stage: Stage) -> None:
     assert stage.pipeline.view is None
-    assert stage.pipeline.view_age_s() == float("inf")
     view = stage.at(0.0)
     assert (view.devices, view.engines, view.ranks) == ((), (), ())
 
 
-def test_the_age_of_a_view_is_measured_from_its_tick(stage: Stage) -> None:
-    stage.at(0.0)
-    stage.clock.advance(12.0)
-    assert stage.pipeline.view_age_s() == 12.0
+def test_the_time_at_which_the_settings_were_loaded_is_told() -> None:
+    clock = ManualClock(START_UNIX_NS)
+    view = Pipeline(clock, 0.5, configured_unix_s=1_800_000_000.5).tick()
+    assert (view.config_reload_success, view.config_reload_unix_s) == (True, 1_800_000_000.5)
 
 
 class TestDevices:
@@ -398,3 +397,27 @@ def test_a_device_reading_makes_the_pipeline_tick_at_once() -> None:
     pipeline.wake()
     thread.join(10)
     assert not thread.is_alive()
+
+
+def test_a_tick_that_fails_is_said_once_and_the_next_one_comes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pipeline = Pipeline(ManualClock(START_UNIX_NS), interval_s=0.01)
+    stop, went_on = threading.Event(), threading.Event()
+    calls: list[None] = []
+
+    def fail_twice(_view: View, _readings: tuple[Reading, ...]) -> None:
+        calls.append(None)
+        if len(calls) <= 2:
+            raise ValueError("odd reading")
+        went_on.set()
+
+    pipeline.subscribe(fail_twice)
+    thread = threading.Thread(target=pipeline.run, args=(stop,))
+    thread.start()
+    assert went_on.wait(10)
+    stop.set()
+    thread.join(10)
+    assert [record.getMessage() for record in caplog.records] == [
+        "a tick failed; told again only after one that succeeds"
+    ]

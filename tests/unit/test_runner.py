@@ -1,6 +1,7 @@
 """Threads that read sources: deadlines, back-off, health."""
 
 import logging
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -175,3 +176,33 @@ def test_stopping_leaves_a_hanging_read_behind_and_says_which() -> None:
     assert runner.stop(timeout_s=0.2) == ["source-nvml"]
     assert quick.is_closed
     hanging.release.set()
+
+
+def test_health_can_be_asked_for_while_new_reasons_come(clock: ManualClock) -> None:
+    class Failing(ScriptedSource):
+        reads = 0
+
+        def read(self) -> Reading | None:
+            self.reads += 1
+            self.errors[f"own_{self.reads % 97}"] = 1
+            raise SourceUnavailable(f"reason_{self.reads}", "no")
+
+    loop, is_over = SourceLoop(Failing(clock), clock), threading.Event()
+    logging.getLogger("exporter.runner").disabled = True
+
+    def fail() -> None:
+        while not is_over.is_set():
+            loop.read_once(lambda _reading: None)
+
+    thread = threading.Thread(target=fail)
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread.start()
+    try:
+        for _ in range(300):
+            assert not loop.health().is_up
+    finally:
+        is_over.set()
+        thread.join(10)
+        sys.setswitchinterval(interval_s)
+        logging.getLogger("exporter.runner").disabled = False

@@ -101,14 +101,12 @@ OWN = Subject(
         ),
         EXPORTER.gauge(
             "vllm_memory_exporter_config_last_reload_successful",
-            "1 when the last reload of the configuration succeeded, else 0; absent before the "
-            "first.",
+            "1 when the last load of the configuration succeeded, at start or later, else 0.",
             lambda view: view.config_reload_success,
         ),
         EXPORTER.gauge(
             "vllm_memory_exporter_config_last_reload_success_timestamp_seconds",
-            "Unix time of the last reload of the configuration that succeeded; absent before the "
-            "first.",
+            "Unix time of the last load of the configuration that succeeded.",
             lambda view: view.config_reload_unix_s,
         ),
         EXPORTER.gauge(
