@@ -87,7 +87,8 @@ class Pipeline:
     def run(self, stop: threading.Event) -> None:
         """Tick until `stop` is set: after each device reading, or when none comes.
 
-        While ticks fail no View is published: the last one grows old, as who serves it can see.
+        After a tick that failed the next one is tried all the same. If no View comes of them, the
+        last one grows old, as who serves it can see.
         """
         has_failed = False
         while not stop.is_set():
