@@ -131,7 +131,8 @@ class EngineState:
 
     @property
     def _is_up(self) -> bool:
-        return self._kv is not None or self._facts is not None
+        """Facts come too rarely to tell that an engine lives, unless they are all it ever told."""
+        return self._kv is not None if self._latest_kv else self._facts is not None
 
     def _observe(self, record: KvRecord | EngineRecord, seen_s: float) -> None:
         self._last_seen_s = max(self._last_seen_s, seen_s)

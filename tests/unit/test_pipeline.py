@@ -173,6 +173,20 @@ class TestEngines:
         assert (engine.kv, engine.usage_ratio, engine.usage_window) == (None, None, None)
         assert engine.counters == EngineCounters(restarts=0)
 
+    def test_facts_that_outlive_the_scheduler_do_not_keep_the_engine_up(self, stage: Stage) -> None:
+        stage.at(0.0, trace_reading(facts(role="engine"), kv()))
+        engine = stage.engine_at(3.1)
+        assert not engine.is_up
+        assert engine.facts is not None
+
+    def test_an_engine_that_tells_only_facts_is_up_while_these_are_fresh(
+        self, stage: Stage
+    ) -> None:
+        unsupported = facts(role="engine", status="unsupported", reason="no get_blocks")
+        assert stage.engine_at(0.0, trace_reading(unsupported)).is_up
+        assert stage.engine_at(90.0).is_up
+        assert not stage.engine_at(90.1).is_up
+
     def test_a_silent_engine_is_forgotten_after_ten_minutes(self, stage: Stage) -> None:
         stage.at(0.0, trace_reading(kv()))
         assert len(stage.at(600.0).engines) == 1
