@@ -168,6 +168,7 @@ def engine_view() -> EngineView:
         free_queue_contiguity_ratio=0.45,
         headroom_tokens=480,
         exhaustion_seconds=33.5,
+        rank_imbalance_bytes={"weights": 12, "free": 31},
     )
 
 
@@ -206,6 +207,7 @@ def rank_view(rank: int = 0) -> RankView:
         oom_margin_bytes=424,
         alloc_retries=6,
         ooms=1,
+        parts_bytes={"weights": 170, "torch_other": 210, "allocator_slack": 120, "non_torch": 60},
     )
 
 

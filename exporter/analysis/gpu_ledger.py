@@ -2,14 +2,22 @@
 
 from collections import Counter
 from collections.abc import Sequence, Set
+from typing import NamedTuple
 
 from exporter.analysis.process_join import ProcessJoin
-from exporter.analysis.worker import ProcessSplit, split_worker
+from exporter.analysis.worker import ProcessSplit, WorkerKey, split_worker
 from exporter.records.device import DeviceSample, ProcessMemory
 from exporter.records.ledger import Ledger, LedgerReason, Owner
 
 
-def gpu_ledger(sample: DeviceSample, join: ProcessJoin, engine_pids: Set[int]) -> Ledger:
+class GpuSplit(NamedTuple):
+    """A GPU's ledger, and the parts of each worker's process that could be told apart in it."""
+
+    ledger: Ledger
+    parts_bytes: dict[WorkerKey, dict[Owner, int]]
+
+
+def gpu_split(sample: DeviceSample, join: ProcessJoin, engine_pids: Set[int]) -> GpuSplit:
     """Owners of one GPU's memory, as it was sampled.
 
     total = driver_reserved + free + used (memory v2; v1 counts driver_reserved into used, where
@@ -21,18 +29,22 @@ def gpu_ledger(sample: DeviceSample, join: ProcessJoin, engine_pids: Set[int]) -
     """
     memory = sample.memory
     if memory is None:
-        return Ledger(owners_bytes={}, effective_used_bytes=None, reasons=())
+        return _unsplit({}, ())
     parts = (memory.used_bytes, memory.free_bytes, memory.reserved_bytes or 0)
     if min(parts) < 0 or sum(parts) != memory.total_bytes:
-        return Ledger(owners_bytes={}, effective_used_bytes=None, reasons=("memory_contradictory",))
+        return _unsplit({}, ("memory_contradictory",))
     owners: dict[Owner, int] = {"free": memory.free_bytes}
     if memory.reserved_bytes is not None:
         owners["driver_reserved"] = memory.reserved_bytes
     reason = _unusable(sample.processes, memory.used_bytes)
     if reason is not None:
         owners["used_unsplit"] = memory.used_bytes
-        return Ledger(owners_bytes=owners, effective_used_bytes=None, reasons=(reason,))
-    splits = [_split_process(process, join, engine_pids) for process in sample.processes or ()]
+        return _unsplit(owners, (reason,))
+    by_pid = {
+        process.pid: _split_process(process, join, engine_pids)
+        for process in sample.processes or ()
+    }
+    splits = list(by_pid.values())
     reasons = [split.reason for split in splits if split.reason is not None]
     is_rest_in_no_process = sample.is_coherent and "process_bytes_unknown" not in reasons
     if not sample.is_coherent:
@@ -46,10 +58,22 @@ def gpu_ledger(sample: DeviceSample, join: ProcessJoin, engine_pids: Set[int]) -
         parts_bytes["other_processes"] += 0  # there may be none, and that is known
     rest_bytes = memory.used_bytes - parts_bytes.total()
     parts_bytes["unattributed" if is_rest_in_no_process else "used_unsplit"] += rest_bytes
-    return Ledger(
+    ledger = Ledger(
         owners_bytes={**owners, **parts_bytes},
         effective_used_bytes=_effective_used_bytes(memory.used_bytes, join, splits),
         reasons=tuple(dict.fromkeys(reasons)),
+    )
+    told_apart = {
+        workers[0].key: by_pid[pid].owners_bytes
+        for pid, workers in join.workers.items()
+        if by_pid[pid].reason is None
+    }
+    return GpuSplit(ledger, told_apart)
+
+
+def _unsplit(owners_bytes: dict[Owner, int], reasons: tuple[LedgerReason, ...]) -> GpuSplit:
+    return GpuSplit(
+        Ledger(owners_bytes=owners_bytes, effective_used_bytes=None, reasons=reasons), {}
     )
 
 

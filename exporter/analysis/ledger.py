@@ -5,16 +5,17 @@ from collections.abc import Mapping, Sequence, Set
 
 from msgspec import Struct
 
-from exporter.analysis.gpu_ledger import gpu_ledger
+from exporter.analysis.gpu_ledger import gpu_split
 from exporter.analysis.process_join import ProcessJoin, join_processes
 from exporter.analysis.worker import Worker, WorkerKey
 from exporter.records.device import DeviceSample
-from exporter.records.ledger import Ledger, LedgerReason
+from exporter.records.ledger import Ledger, LedgerReason, Owner
 
 
 class Ledgers(Struct, frozen=True, kw_only=True):
     """The ledgers of one moment, by uuid, and what was found out about processes on the way.
 
+    `parts_bytes`: by uuid, of each worker there whose process could be told apart.
     `reasons`: how many GPUs have a split that fell back, by reason; `unknown_gpu` counts workers.
     `worker_pids`: pid of each worker whose process is known, as the driver sees it. `engine_pids`:
     of all processes of engines. `unclear_pids`: processes of which one is a worker's, but which is
@@ -22,6 +23,7 @@ class Ledgers(Struct, frozen=True, kw_only=True):
     """
 
     by_uuid: dict[str, Ledger]
+    parts_bytes: dict[str, dict[WorkerKey, dict[Owner, int]]]
     reasons: dict[LedgerReason, int]
     worker_pids: dict[WorkerKey, int]
     engine_pids: frozenset[int]
@@ -66,15 +68,16 @@ def ledgers(
         for worker in joined
     }
     engine_pids = translated.union(worker_pids.values())
-    by_uuid = {
-        uuid: gpu_ledger(sample, joins[uuid], engine_pids)
+    splits = {
+        uuid: gpu_split(sample, joins[uuid], engine_pids)
         for uuid, sample in samples.items()
         if sample is not None
     }
-    for ledger in by_uuid.values():
-        reasons.update(ledger.reasons)
+    for split in splits.values():
+        reasons.update(split.ledger.reasons)
     return Ledgers(
-        by_uuid=by_uuid,
+        by_uuid={uuid: split.ledger for uuid, split in splits.items()},
+        parts_bytes={uuid: split.parts_bytes for uuid, split in splits.items()},
         reasons={reason: count for reason, count in reasons.items() if count},
         worker_pids=worker_pids,
         engine_pids=frozenset(engine_pids),

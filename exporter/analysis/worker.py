@@ -51,7 +51,7 @@ class Worker(Struct, frozen=True, kw_only=True):
     @property
     def hides_memory(self) -> bool:
         """Whether torch's reserved does not tell what the process holds."""
-        return _hiding(self) is not None
+        return hiding(self.torch, self.facts) is not None
 
 
 class ProcessSplit(NamedTuple):
@@ -64,6 +64,13 @@ class ProcessSplit(NamedTuple):
     owners_bytes: dict[Owner, int]
     reclaimable_bytes: int | None
     reason: LedgerReason | None
+
+
+def hiding(torch: TorchRecord, facts: EngineRecord | None) -> LedgerReason | None:
+    """Why torch's reserved does not tell what the process holds; None when it does."""
+    if torch.is_asleep or (facts and facts.sleep_level):
+        return "asleep"
+    return "pluggable_allocator" if torch.has_pluggable_allocator else None
 
 
 def split_worker(worker: Worker, process_bytes: int) -> ProcessSplit:
@@ -129,13 +136,7 @@ def _unsplit(process_bytes: int, reason: LedgerReason) -> ProcessSplit:
 
 def _unusable(worker: Worker) -> LedgerReason | None:
     is_kv_stale = worker.kv is not None and worker.kv_age_intervals > STALE_INTERVALS
-    return "stale" if worker.is_stale or is_kv_stale else _hiding(worker)
-
-
-def _hiding(worker: Worker) -> LedgerReason | None:
-    if worker.torch.is_asleep or (worker.facts and worker.facts.sleep_level):
-        return "asleep"
-    return "pluggable_allocator" if worker.torch.has_pluggable_allocator else None
+    return "stale" if worker.is_stale or is_kv_stale else hiding(worker.torch, worker.facts)
 
 
 def _kv_bytes(worker: Worker) -> dict[Owner, int] | None:

@@ -11,11 +11,11 @@ from exporter.analysis.conflict_signs import ConflictRules
 from exporter.analysis.conflicts import ConflictState, advance, described
 from exporter.analysis.ledger import ledgers
 from exporter.analysis.redaction import redacted
-from exporter.analysis.worker import Worker
+from exporter.analysis.worker import Worker, WorkerKey
 from exporter.pipeline.host_pids import EngineKey, HostPids
 from exporter.records.conflict import Conflict, ConflictKind, ProcessRow
 from exporter.records.device import DeviceReading
-from exporter.records.ledger import Ledger, LedgerReason
+from exporter.records.ledger import Ledger, LedgerReason, Owner
 from exporter.records.process import ProcessFacts
 
 MAX_LAUNCHES = 64  # looked up at one reading; each takes some 100 µs
@@ -32,6 +32,7 @@ class LedgerState:
         self._host_pids = HostPids(processes)
         self._conflicts = ConflictState()
         self._ledgers: dict[str, Ledger] = {}
+        self._parts_bytes: dict[str, dict[WorkerKey, dict[Owner, int]]] = {}
         self._incoherent: Counter[str] = Counter(dict.fromkeys(get_args(LedgerReason), 0))
 
     @property
@@ -47,6 +48,12 @@ class LedgerState:
     def ledger(self, uuid: str) -> Ledger | None:
         """The GPU's ledger; None when it could not be read."""
         return self._ledgers.get(uuid)
+
+    def parts_bytes(self, uuids: Collection[str]) -> dict[WorkerKey, dict[Owner, int]]:
+        """Of each worker on these GPUs whose process could be told apart."""
+        return {
+            key: parts for uuid in uuids for key, parts in self._parts_bytes.get(uuid, {}).items()
+        }
 
     def conflict_counts(self, uuid: str) -> dict[ConflictKind, int] | None:
         """The GPU's conflicts so far; None where no engine has served."""
@@ -79,7 +86,7 @@ class LedgerState:
         placed = self._host_pids.with_host_pids(workers, listed)
         found = ledgers(samples, placed, self._host_pids.of_engines(engine_pids, placed))
         self._host_pids.remember(placed, found.worker_pids)
-        self._ledgers = found.by_uuid
+        self._ledgers, self._parts_bytes = found.by_uuid, found.parts_bytes
         self._incoherent.update(found.reasons)
         step = advance(self._conflicts, self._rules, reading.ts_unix_ns, samples, placed, found)
         self._conflicts = step.state

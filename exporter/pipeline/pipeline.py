@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from exporter.analysis.conflict_signs import ConflictRules
+from exporter.analysis.rank_imbalance import with_rank_imbalance
 from exporter.clock import Clock
 from exporter.pipeline.device_state import DeviceState
 from exporter.pipeline.ledger_state import LedgerState
@@ -162,14 +163,17 @@ class Pipeline:
             self._device_view(uuid, now_s, usage_by_uuid) for uuid in self._device_order
         )
         index_by_uuid = {device.facts.uuid: device.facts.index for device in devices}
+        ledgers = {device.facts.uuid: device.ledger for device in devices if device.ledger}
+        parts_bytes = self._ledgers.parts_bytes(ledgers)
+        ranks = self._trace.rank_views(now_s, index_by_uuid, parts_bytes)
         return View(
             ts_unix_ns=now_unix_ns,
             published_monotonic_s=now_s,
             interval_s=self.interval_s,
             replay=self._replay,
             devices=devices,
-            engines=self._trace.engine_views(now_s),
-            ranks=self._trace.rank_views(now_s, index_by_uuid),
+            engines=with_rank_imbalance(self._trace.engine_views(now_s), ranks, ledgers),
+            ranks=ranks,
             sources=self._health(),
             trace_lines=self._trace_lines,
             dropped_bytes=self._dropped_bytes,

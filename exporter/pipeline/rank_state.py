@@ -4,6 +4,7 @@ from exporter.analysis import fragmentation
 from exporter.history.counter import ResetSafeCounter
 from exporter.history.identities import FORGET_S
 from exporter.history.latest import Latest
+from exporter.records.ledger import Owner
 from exporter.records.trace import TorchRecord
 from exporter.records.view import RankView
 
@@ -40,8 +41,17 @@ class RankState:
         """The newest record, or None when it is too old to be shown."""
         return self._torch.fresh(now_s) if self._torch else None
 
-    def view(self, torch: TorchRecord, device: int | None, engine_model_name: str) -> RankView:
-        """This worker with its fresh record, on the GPU of that NVML index (None: not listed)."""
+    def view(
+        self,
+        torch: TorchRecord,
+        device: int | None,
+        engine_model_name: str,
+        parts_bytes: dict[Owner, int] | None,
+    ) -> RankView:
+        """This worker with its fresh record, on the GPU of that NVML index (None: not listed).
+
+        Args: parts_bytes: of its process, None when they are not told apart.
+        """
         return RankView(
             replica=self.replica,
             model_name=self.model_name or engine_model_name,
@@ -54,4 +64,5 @@ class RankState:
             oom_margin_bytes=fragmentation.oom_margin_bytes(torch),
             alloc_retries=self._alloc_retries.total,
             ooms=self._ooms.total,
+            parts_bytes=parts_bytes,
         )

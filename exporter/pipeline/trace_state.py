@@ -1,11 +1,14 @@
 """All engines and workers between ticks: who wrote which record, and which are still alive."""
 
+from collections.abc import Mapping
+
 import msgspec
 
-from exporter.analysis.worker import Worker
+from exporter.analysis.worker import Worker, WorkerKey
 from exporter.history.identities import Identities
 from exporter.pipeline.engine_state import EngineState
 from exporter.pipeline.rank_state import RankState
+from exporter.records.ledger import Owner
 from exporter.records.trace import EngineRecord, KvRecord, TorchRecord, TraceRecord
 from exporter.records.view import EngineView, RankView
 
@@ -94,15 +97,25 @@ class TraceState:
         """Engines by name."""
         return tuple(self._engines[key].view(now_s) for key in sorted(self._engines))
 
-    def rank_views(self, now_s: float, index_by_uuid: dict[str, int]) -> tuple[RankView, ...]:
-        """Workers by name and rank, joined to GPUs on uuid alone."""
+    def rank_views(
+        self,
+        now_s: float,
+        index_by_uuid: Mapping[str, int],
+        parts_bytes: Mapping[WorkerKey, dict[Owner, int]],
+    ) -> tuple[RankView, ...]:
+        """Workers by name and rank, joined to GPUs on uuid alone.
+
+        Args: parts_bytes: of each worker's process that is told apart.
+        """
         views = []
-        for (replica, engine_name, _rank), rank in sorted(self._ranks.items()):
+        for key, rank in sorted(self._ranks.items()):
+            replica, engine_name, _rank = key
             torch = rank.fresh(now_s)
             if torch is not None:
                 engine = self._engines.get((replica, engine_name))
+                model_name = engine.model_name if engine else ""
                 index = index_by_uuid.get(torch.uuid or "")
-                views.append(rank.view(torch, index, engine.model_name if engine else ""))
+                views.append(rank.view(torch, index, model_name, parts_bytes.get(key)))
         return tuple(views)
 
     def _engine(self, replica: str, engine: str) -> EngineState:

@@ -32,6 +32,26 @@ tensor; `non_torch`: CUDA context, NCCL, libraries. `engine_unsplit`: an engine'
 parts are not known. `used_unsplit`: used, and not known by whom.
 """
 
+RankOwner = Literal[
+    "weights",
+    "kv_pool",
+    "graph_pool",
+    "torch_other",
+    "allocator_slack",
+    "non_torch",
+    "torch_reserved",
+    "allocator_gap",
+    "other_processes",
+    "free",
+]
+"""What the ranks of one engine are compared by.
+
+Parts of a worker's process are those of `Owner`, but `kv_pool` are its KV blocks whatever their
+state: all ranks of an engine have the same states. `torch_reserved`, `allocator_gap` (reserved −
+allocated): of its allocator as a whole, also where the driver does not tell processes.
+`other_processes`, `free`: of its GPU.
+"""
+
 LedgerReason = Literal[
     "asleep",
     "contradictory",

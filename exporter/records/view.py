@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from exporter.records.conflict import Conflict, ConflictKind
 from exporter.records.device import DeviceFacts, DeviceSample
-from exporter.records.ledger import Ledger
+from exporter.records.ledger import Ledger, Owner, RankOwner
 from exporter.records.source import Histogram, SourceHealth
 from exporter.records.trace import EngineRecord, KvRecord, TorchRecord
 
@@ -60,6 +60,8 @@ class EngineView(Struct, frozen=True, kw_only=True):
     `hit_ratio`: hits / queries in tokens over the last 60 s; None without queries.
     `headroom_tokens`: tokens that fit into cached and free blocks.
     `exhaustion_seconds`: until no block is left at the present trend; None when not filling.
+    `rank_imbalance_bytes`: largest − smallest over its ranks, of what all of them tell; None for
+    one rank, and when one of them is not seen.
     """
 
     replica: str
@@ -78,6 +80,7 @@ class EngineView(Struct, frozen=True, kw_only=True):
     free_queue_contiguity_ratio: float | None
     headroom_tokens: int | None
     exhaustion_seconds: float | None
+    rank_imbalance_bytes: dict[RankOwner, int] | None = None
 
 
 class RankView(Struct, frozen=True, kw_only=True):
@@ -85,6 +88,7 @@ class RankView(Struct, frozen=True, kw_only=True):
 
     `fragmentation_bytes` = reserved − allocated (the allocator gap), ratio of reserved;
     `oom_margin_bytes`: DESIGN's margin, can be negative. `alloc_retries`, `ooms` never go back.
+    `parts_bytes`: its process in the ledger by owner; None when it is not told apart.
     """
 
     replica: str
@@ -98,6 +102,7 @@ class RankView(Struct, frozen=True, kw_only=True):
     oom_margin_bytes: int | None
     alloc_retries: float | None
     ooms: float | None
+    parts_bytes: dict[Owner, int] | None = None
 
 
 class View(Struct, frozen=True, kw_only=True):

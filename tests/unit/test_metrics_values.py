@@ -125,6 +125,8 @@ BARE = series_of(bare_view())
         ("vllm_torch_oom_margin_bytes", W, 424),
         ("vllm_torch_weights_bytes", W, 170),
         ("vllm_torch_kv_pool_bytes", W, 205),
+        ("vllm_rank_imbalance_bytes", {**E, "owner": "weights"}, 12),
+        ("vllm_rank_imbalance_bytes", {**E, "owner": "free"}, 31),
         ("vllm_torch_graph_pool_bytes", W, 7),
         ("vllm_torch_device_free_bytes", W, 349),
         ("vllm_torch_device_total_bytes", W, 999),

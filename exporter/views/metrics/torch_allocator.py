@@ -103,5 +103,14 @@ TORCH_ALLOCATOR = Subject(
             "Memory of the device as the worker sees it. Source: trace, torch mem_get_info.",
             lambda torch: torch.device_total_bytes,
         ),
+        ENGINES.gauges(
+            "vllm_rank_imbalance_bytes",
+            "Largest − smallest over the ranks of an engine: of the parts of their processes "
+            "(weights, kv_pool, graph_pool, torch_other, allocator_slack, non_torch), of their "
+            "allocators (torch_reserved, allocator_gap), of their GPUs (other_processes, free). "
+            "Source: memory ledger, trace; absent for one rank, and unless each rank tells it.",
+            "owner",
+            lambda engine: engine.rank_imbalance_bytes or {},
+        ),
     ),
 )
