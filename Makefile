@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-engine test-engines check format bench docs golden clean
+.PHONY: help demo test test-engine test-engines test-deploy check format bench docs golden clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -43,6 +43,18 @@ test-engine: $(ENGINE_STAMP) ## the plugin inside the real vLLM 0.30.0 on CPU (a
 test-engines: $(ENGINE_STAMP) ## the plugin on the real scheduler of eleven vLLM versions
 	$(ENGINE_BIN)/python -m tests.engine.versions
 
+DEPLOY_BIN := .venv-deploy/bin
+DEPLOY_STAMP := .venv-deploy/.installed
+
+$(DEPLOY_STAMP): pyproject.toml tests/deploy/fetch_kustomize.sh
+	$(PYTHON) -m venv .venv-deploy
+	$(DEPLOY_BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,deploy]'
+	tests/deploy/fetch_kustomize.sh $(DEPLOY_BIN)
+	@touch $@
+
+test-deploy: $(DEPLOY_STAMP) ## image, manifests, chart and compose files against their validators (needs Debian)
+	REQUIRE_DEPLOY=1 $(DEPLOY_BIN)/pytest -p no:cloudcoil tests/deploy
+
 check: $(STAMP) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -72,4 +84,4 @@ golden: $(STAMP) ## write the golden files anew; read the diff before committing
 	$(BIN)/python -m tests.golden.capture
 
 clean: ## remove environments and caches
-	rm -rf .venv .venv-demo .venv-engine .venv-bench .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist
+	rm -rf .venv .venv-demo .venv-engine .venv-deploy .venv-bench .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist
