@@ -96,7 +96,8 @@ def test_no_build_tool_is_left(image: Image) -> None:
 
 @pytest.mark.parametrize("path", ["/opt/exporter/new", "/wheels/new", "/dev/shm/new"])
 def test_here_too_it_can_write_nothing(image: Image, path: str) -> None:
-    code = f"import os; f = open({image.here(path)!r}, 'w'); os.unlink(f.name); f.write('x'); f.flush()"
+    where = image.here(path)
+    code = f"import os; f = open({where!r}, 'w'); os.unlink({where!r}); f.write('x'); f.flush()"
     result = run(image, ["python", "-c", code])
     assert result.returncode != 0
     assert any(reason in result.stderr for reason in ("Permission denied", "File too large"))
