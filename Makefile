@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-engine test-engines test-deploy check format bench docs golden clean
+.PHONY: help demo test test-engine test-engines test-deploy check format bench docs dashboards golden clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -79,6 +79,9 @@ bench: $(STAMP) $(BENCH)/.installed ## print the budgets' figures; needs gcc, ta
 
 docs: $(STAMP) ## write docs/metrics.md from the metric table
 	$(BIN)/python -m exporter.views.metrics.reference > docs/metrics.md
+
+dashboards: $(STAMP) ## write dashboards/*.json from their generator
+	$(BIN)/python -m dashboards.generate
 
 golden: $(STAMP) ## write the golden files anew; read the diff before committing
 	$(BIN)/python -m tests.golden.capture

@@ -1,0 +1,1 @@
+"""Generator of the Grafana boards. Standard library only; imports nothing of the exporter."""

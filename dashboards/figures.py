@@ -1,0 +1,144 @@
+"""Panels of figures at one moment: numbers, bars, tables."""
+
+from collections.abc import Mapping, Sequence
+
+from dashboards.panels import PLAIN, Steps, panel
+from dashboards.queries import Json
+
+
+def stat(
+    title: str,
+    description: str,
+    query: Json,
+    *,
+    unit: str,
+    no_value: str,
+    width: int = 4,
+    height: int = 4,
+    steps: Steps = PLAIN,
+    is_traced: bool = True,
+) -> Json:
+    """One number, with its course behind it where `is_traced`."""
+    return panel(
+        "stat",
+        title,
+        description,
+        [query],
+        unit=unit,
+        no_value=no_value,
+        width=width,
+        height=height,
+        steps=steps,
+        options={
+            "colorMode": "value",
+            "graphMode": "area" if is_traced else "none",
+            "justifyMode": "auto",
+            "orientation": "auto",
+            "percentChangeColorMode": "standard",
+            "reduceOptions": _last_value(),
+            "showPercentChange": False,
+            "textMode": "auto",
+            "wideLayout": True,
+        },
+    )
+
+
+def bargauge(
+    title: str,
+    description: str,
+    query: Json,
+    *,
+    unit: str,
+    no_value: str,
+    width: int = 12,
+    height: int = 8,
+    steps: Steps = PLAIN,
+    extent: tuple[float | None, float | None] = (0, None),
+    overrides: Sequence[Json] = (),
+) -> Json:
+    """One horizontal bar a series."""
+    return panel(
+        "bargauge",
+        title,
+        description,
+        [query],
+        unit=unit,
+        no_value=no_value,
+        width=width,
+        height=height,
+        steps=steps,
+        extent=extent,
+        overrides=overrides,
+        options={
+            "displayMode": "basic",
+            "legend": {
+                "calcs": [],
+                "displayMode": "list",
+                "placement": "bottom",
+                "showLegend": False,
+            },
+            "maxVizHeight": 300,
+            "minVizHeight": 12,
+            "minVizWidth": 8,
+            "namePlacement": "auto",
+            "orientation": "horizontal",
+            "reduceOptions": _last_value(),
+            "showUnfilled": True,
+            "sizing": "auto",
+            "valueMode": "color",
+        },
+    )
+
+
+def table(
+    title: str,
+    description: str,
+    *targets: Json,
+    unit: str,
+    no_value: str,
+    columns: Mapping[str, str],
+    sort_by: str,
+    width: int = 24,
+    height: int = 8,
+    steps: Steps = PLAIN,
+    overrides: Sequence[Json] = (),
+) -> Json:
+    """One line for each set of labels; `columns` orders and names them, others are left out.
+
+    The figure of query A is the column ``Value #A``, or ``Value`` where there is one query.
+    """
+    return panel(
+        "table",
+        title,
+        description,
+        targets,
+        unit=unit,
+        no_value=no_value,
+        width=width,
+        height=height,
+        steps=steps,
+        overrides=overrides,
+        custom={"align": "auto", "filterable": True},
+        options={
+            "cellHeight": "sm",
+            "frameIndex": 0,
+            "showHeader": True,
+            "sortBy": [{"desc": True, "displayName": sort_by}],
+        },
+        transformations=[
+            {"id": "merge", "options": {}},
+            {"id": "filterFieldsByName", "options": {"include": {"names": list(columns)}}},
+            {
+                "id": "organize",
+                "options": {
+                    "excludeByName": {},
+                    "indexByName": {name: index for index, name in enumerate(columns)},
+                    "renameByName": dict(columns),
+                },
+            },
+        ],
+    )
+
+
+def _last_value() -> Json:
+    return {"calcs": ["lastNotNull"], "fields": "", "values": False}

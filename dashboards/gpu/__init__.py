@@ -1,0 +1,1 @@
+"""Rows of the board "GPU memory pressure"."""
