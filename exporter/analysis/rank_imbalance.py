@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from exporter.analysis.fragmentation import allocator_gap_bytes
 from exporter.analysis.worker import hiding
-from exporter.records.ledger import Ledger, RankOwner
-from exporter.records.trace import EngineRecord
+from exporter.records.ledger import Ledger, Owner, RankOwner
+from exporter.records.trace import EngineRecord, TorchRecord
 from exporter.records.view import EngineView, RankView
 
 Figures = dict[RankOwner, int]
@@ -39,14 +40,20 @@ def promised_ranks(facts: EngineRecord | None) -> int:
     return (facts.tensor_parallel_size or 0) * (facts.pipeline_parallel_size or 1)
 
 
-def rank_figures(rank: RankView, facts: EngineRecord | None, ledger: Ledger | None) -> Figures:
+def rank_figures(
+    torch: TorchRecord,
+    parts_bytes: Mapping[Owner, int] | None,
+    facts: EngineRecord | None,
+    ledger: Ledger | None,
+) -> Figures:
     """What is known of one rank: of its process, its allocator and its GPU.
 
     Nothing of the allocator where reserved does not tell what torch holds (sleep mode).
 
-    Args: facts: its engine's. ledger: its GPU's.
+    Args: parts_bytes: of its process; None when not told apart. facts: its engine's. ledger: its
+        GPU's.
     """
-    torch, parts = rank.torch, rank.parts_bytes or {}
+    parts = parts_bytes or {}
     owners = ledger.owners_bytes if ledger else {}
     told: dict[RankOwner, int | None] = {
         "torch_other": parts.get("torch_other"),
@@ -60,7 +67,7 @@ def rank_figures(rank: RankView, facts: EngineRecord | None, ledger: Ledger | No
         told["kv_pool"] = torch.kv_pool_bytes
         told["graph_pool"] = torch.graph_pool_bytes
         told["torch_reserved"] = torch.reserved_bytes
-        told["allocator_gap"] = rank.fragmentation_bytes
+        told["allocator_gap"] = allocator_gap_bytes(torch)
     return {owner: figure for owner, figure in told.items() if figure is not None}
 
 
@@ -70,7 +77,10 @@ def _imbalance(
     """Largest − smallest of each figure that all ranks tell; None unless all of them are there."""
     if len(ranks) < max(2, promised_ranks(facts)):
         return None
-    figures = [rank_figures(rank, facts, ledgers.get(rank.torch.uuid or "")) for rank in ranks]
+    figures = [
+        rank_figures(rank.torch, rank.parts_bytes, facts, ledgers.get(rank.torch.uuid or ""))
+        for rank in ranks
+    ]
     common = set(figures[0]).intersection(*figures)
     if len({frozenset(rank.parts_bytes or ()) for rank in ranks}) > 1:
         common -= {"torch_other", "allocator_slack"}  # what is in them depends on the other parts

@@ -79,6 +79,7 @@ def test_a_co_tenant_is_told_by_pid_primary_gpu_and_times_of_the_recording() -> 
     while_there = "from 2026-11-29T13:47:35Z to 2026-11-29T13:47:54Z (19 s)"
     assert found(diagnosis_of(bundled_path("tp4_cotenant")), "co_tenant").evidence == (
         f"pid 2654: took 7.08 GB of cuda:1, its primary GPU, {while_there}",
+        "engine vllm-0/0 rank 1 runs there; if it runs out of memory, all 4 ranks end",
         "took 0.55 GB of cuda:0",
     )
 
@@ -91,6 +92,16 @@ def test_a_rank_without_records_is_a_blind_spot_and_its_process_is_no_co_tenant(
     (line,) = found(diagnosis, "blind_spot").evidence
     assert line.startswith("engine vllm-0/0: rank 1 tells nothing of its allocator")
     assert "1054" not in str(diagnosis)
+
+
+def test_four_ranks_that_were_measured_differ_by_next_to_nothing() -> None:
+    finding = found(diagnosis_of(bundled_path("tp4_cotenant")), "uneven_ranks")
+    assert finding.verdict == "ok"
+    (line,) = finding.evidence
+    assert line == (
+        "engine vllm-0/0: its 4 ranks differ at most by: KV pool 0.00 GB,"
+        " torch's reserved 0.00 GB, memory outside torch 0.00 GB"
+    )
 
 
 def test_tokens_per_second_of_the_incident_stand_beside_its_memory() -> None:

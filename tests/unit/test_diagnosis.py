@@ -228,6 +228,7 @@ def test_a_co_tenant_that_is_still_there_is_told_with_pid_gpu_and_bytes() -> Non
     assert finding.verdict == "act"
     assert finding.evidence == (
         f"pid 4101 (worker-1): took 7.20 GB of cuda:0, its primary GPU, {SINCE}",
+        "engine blue-0/0 rank 0 runs there",
         f"took 0.54 GB of {gpu_uuid(1)}",
     )
 

@@ -3,7 +3,7 @@
 A gap (reserved − allocated) alone is no finding, however large: most healthy engines hold one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from exporter.analysis.diagnosis.finding import (
     SEVERITY,
@@ -15,7 +15,12 @@ from exporter.analysis.diagnosis.finding import (
     moment,
     rank_name,
 )
-from exporter.analysis.diagnosis.history import Extreme, History, RankHistory
+from exporter.analysis.diagnosis.history import (
+    Extreme,
+    History,
+    RankHistory,
+    whole_minutes,
+)
 from exporter.analysis.fragmentation import gap_grows
 
 _ADVICE = (
@@ -31,15 +36,19 @@ _ADVICE_SLEEP_MODE = (
 def judged(history: History) -> Iterator[Judgement]:
     """One judgement a worker."""
     for rank in history.ranks.values():
-        yield _judged(rank, _has_sleep_mode(rank, history), _margin(rank, history))
+        peers = history.ranks_beside(rank)
+        yield _judged(rank, peers, _has_sleep_mode(rank, history), _margin(rank, history))
 
 
-def _judged(rank: RankHistory, has_sleep_mode: bool, margin: Extreme | None) -> Judgement:
+def _judged(
+    rank: RankHistory, peers: Sequence[RankHistory], has_sleep_mode: bool, margin: Extreme | None
+) -> Judgement:
+    """Args: peers: the other ranks of its engine."""
     name = rank_name(rank.replica, rank.engine, rank.rank)
-    gap, minima = rank.gap_peak_bytes, _minima(rank)
+    gap, minima = rank.gap_peak_bytes, whole_minutes(rank.minute_gaps_bytes)
     retries, ooms = rank.retries, rank.ooms
     if has_sleep_mode:  # reserved, and all that is made of it, does not tell what torch holds
-        gap, margin, minima = None, None, []
+        gap, margin, minima = None, None, ()
     grows = gap_grows(minima)
     if retries is None and ooms is None and margin is None and grows is None:
         return Unjudged(name, "neither retries nor margin nor six minutes of its gap were told")
@@ -61,6 +70,9 @@ def _judged(rank: RankHistory, has_sleep_mode: bool, margin: Extreme | None) -> 
             f"the gap's minimum of each minute rose from {gigabytes(minima[-6])} to"
             f" {gigabytes(minima[-1])} in five minutes"
         )
+        growing = sum(gap_grows(whole_minutes(peer.minute_gaps_bytes)) or False for peer in peers)
+        if peers:
+            evidence.append(f"of its engine's {len(peers)} other ranks {growing} grow like this")
         verdicts.append("act")
     verdict = min(verdicts, key=SEVERITY.__getitem__)
     advice = _ADVICE_SLEEP_MODE if has_sleep_mode else _ADVICE
@@ -92,14 +104,3 @@ def _has_sleep_mode(rank: RankHistory, history: History) -> bool:
     return bool(
         rank.torch.is_asleep or rank.torch.has_pluggable_allocator or (facts and facts.sleep_level)
     )
-
-
-def _minima(rank: RankHistory) -> list[int]:
-    """The gap's minima of the whole minutes that lie next to each other, up to the last one."""
-    gaps = rank.minute_gaps_bytes
-    minute = max(gaps, default=0) - 1  # the newest minute still goes on
-    minima: list[int] = []
-    while minute in gaps:
-        minima.insert(0, gaps[minute])
-        minute -= 1
-    return minima

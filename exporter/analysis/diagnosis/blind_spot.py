@@ -10,6 +10,7 @@ from exporter.analysis.diagnosis.finding import (
     rank_name,
 )
 from exporter.analysis.diagnosis.history import DeviceHistory, EngineHistory, History
+from exporter.analysis.rank_imbalance import promised_ranks
 from exporter.records.ledger import LedgerReason
 from exporter.records.source import SourceHealth
 
@@ -137,8 +138,7 @@ def _of_engine(engine: EngineHistory, history: History) -> Iterator[Judged]:
 def _of_ranks(engine: EngineHistory, history: History) -> Iterator[Judged]:
     """Workers that the engine's facts promise and nobody saw; those on GPUs that are not listed."""
     seen = {rank.rank: rank for rank in history.ranks_of(engine)}
-    facts = engine.facts
-    count = (facts.tensor_parallel_size or 0) * (facts.pipeline_parallel_size or 1) if facts else 0
+    count = promised_ranks(engine.facts)
     missing = [str(number) for number in range(count) if number not in seen]
     if missing or not seen:
         ranks = f"rank {', '.join(missing)}" if missing else "no rank"
@@ -150,6 +150,14 @@ def _of_ranks(engine: EngineHistory, history: History) -> Iterator[Judged]:
             " an exporter there.",
         )
     for rank in seen.values():
+        is_silent = engine.is_up and rank.last_unix_ns < history.last_unix_ns
+        if is_silent and (not count or rank.rank < count):  # of an engine restarted with fewer
+            yield _spot(
+                rank_name(rank.replica, rank.engine, rank.rank),
+                f"silent since {moment(rank.last_unix_ns)}, while its engine tells of itself",
+                "See whether this worker hangs (its GPU's utilization, py-spy), and whether its"
+                " trace directory is full.",
+            )
         if history.devices and rank.device is None:
             yield _spot(
                 rank_name(rank.replica, rank.engine, rank.rank),

@@ -8,6 +8,7 @@ from exporter.analysis.diagnosis.finding import (
     Unjudged,
     gigabytes,
     moment,
+    rank_name,
 )
 from exporter.analysis.diagnosis.history import History
 from exporter.records.conflict import Conflict
@@ -53,6 +54,7 @@ def _judged(conflict: Conflict, full: Sequence[Conflict], history: History) -> J
         taken = f"took {grown} of {primary}, its primary GPU"
     evidence = [f"{taken}, {_times(conflict)}"]
     evidence += [f"{primary} was full {_times(each)}" for each in full]
+    evidence += _victims(conflict.uuid, history)
     evidence += [
         f"took {gigabytes(growth_bytes)} of {_gpu(uuid, history)}"
         for uuid, growth_bytes in conflict.growth_bytes.items()
@@ -64,6 +66,16 @@ def _judged(conflict: Conflict, full: Sequence[Conflict], history: History) -> J
         evidence=tuple(evidence),
         advice=_ADVICE,
     )
+
+
+def _victims(uuid: str, history: History) -> Iterator[str]:
+    """The workers on that GPU."""
+    for _key, rank in sorted(history.ranks.items()):
+        if rank.torch.uuid == uuid:
+            others = len(history.ranks_beside(rank))
+            fate = f"; if it runs out of memory, all {others + 1} ranks end"
+            name = rank_name(rank.replica, rank.engine, rank.rank)
+            yield f"{name} runs there{fate if others else ''}"
 
 
 def _times(conflict: Conflict) -> str:

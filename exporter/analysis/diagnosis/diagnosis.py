@@ -12,6 +12,7 @@ from exporter.analysis.diagnosis import (
     prefix_cache,
     scattered_tables,
     throttling,
+    uneven_ranks,
 )
 from exporter.analysis.diagnosis.finding import (
     SEVERITY,
@@ -33,6 +34,7 @@ _RULES: dict[Cause, Callable[[History], Iterator[Judgement]]] = {
     "allocator": allocator.judged,
     "prefix_cache": prefix_cache.judged,
     "scattered_tables": scattered_tables.judged,
+    "uneven_ranks": uneven_ranks.judged,
     "throttling": throttling.judged,
     "blind_spot": blind_spot.judged,
 }

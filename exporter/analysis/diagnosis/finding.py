@@ -11,6 +11,7 @@ Cause = Literal[
     "allocator",
     "co_tenant",
     "scattered_tables",
+    "uneven_ranks",
     "throttling",
     "blind_spot",
 ]

@@ -1,6 +1,6 @@
 """Distils a sequence of Views into what a diagnosis needs; its size does not grow with time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
@@ -10,6 +10,7 @@ from exporter.analysis.diagnosis.timeline import Timeline
 from exporter.analysis.diagnosis.timeline import advanced as timeline_advanced
 from exporter.records.conflict import Conflict
 from exporter.records.device import DeviceFacts, DeviceSample
+from exporter.records.ledger import Ledger, Owner
 from exporter.records.source import SourceHealth
 from exporter.records.trace import EngineRecord, KvRecord, TorchRecord
 from exporter.records.view import DeviceView, EngineView, RankView, View
@@ -40,7 +41,7 @@ class Count(Struct, frozen=True):
 
 
 class DeviceHistory(Struct, frozen=True, kw_only=True):
-    """One GPU; counts are in Views. `sample`: the newest one, None before the first.
+    """One GPU; counts are in Views. `sample`, `ledger`: the newest ones, None before the first.
 
     `reason_views`: Views that told event reasons; `active_reasons`: in how many each held the
     clocks down. `hidden_process_views`: where the driver listed no processes or not their bytes.
@@ -51,6 +52,7 @@ class DeviceHistory(Struct, frozen=True, kw_only=True):
     facts: DeviceFacts
     is_up: bool = False
     sample: DeviceSample | None = None
+    ledger: Ledger | None = None
     sampled_views: int = 0
     reason_views: int = 0
     active_reasons: dict[str, int] = {}
@@ -79,9 +81,10 @@ class EngineHistory(Struct, frozen=True, kw_only=True):
 
 
 class RankHistory(Struct, frozen=True, kw_only=True):
-    """One worker's allocator. `minute_gaps_bytes`: least gap by whole minute since the first View.
+    """One worker. `parts_bytes`: of its process by owner, None where they are not told apart.
 
-    The newest minute is still going on.
+    `minute_gaps_bytes`, `minute_allocated_bytes`: the least by whole minute since the first View;
+    the newest minute is still going on.
     """
 
     replica: str
@@ -89,11 +92,14 @@ class RankHistory(Struct, frozen=True, kw_only=True):
     rank: int
     torch: TorchRecord
     device: int | None
+    last_unix_ns: int
+    parts_bytes: dict[Owner, int] | None = None
     gap_peak_bytes: Extreme | None = None
     margin_least_bytes: Extreme | None = None
     retries: Count | None = None
     ooms: Count | None = None
     minute_gaps_bytes: dict[int, int] = {}
+    minute_allocated_bytes: dict[int, int] = {}
 
 
 class History(Struct, frozen=True, kw_only=True):
@@ -118,6 +124,25 @@ class History(Struct, frozen=True, kw_only=True):
         """An engine's workers that told of their allocator, by rank."""
         key = (engine.replica, engine.engine)
         return [rank for (*of, _), rank in sorted(self.ranks.items()) if tuple(of) == key]
+
+    def ranks_beside(self, rank: RankHistory) -> list[RankHistory]:
+        """The other workers of its engine, by rank."""
+        key = (rank.replica, rank.engine)
+        return [
+            other
+            for (*of, number), other in sorted(self.ranks.items())
+            if tuple(of) == key and number != rank.rank
+        ]
+
+
+def whole_minutes(minute_bytes: Mapping[int, int]) -> Sequence[int]:
+    """Figures of the whole minutes that lie next to each other, up to the last one."""
+    minute = max(minute_bytes, default=0) - 1  # the newest minute still goes on
+    figures: list[int] = []
+    while minute in minute_bytes:
+        figures.insert(0, minute_bytes[minute])
+        minute -= 1
+    return figures
 
 
 def advanced(before: History | None, view: View) -> History:
@@ -163,6 +188,7 @@ def _device(before: DeviceHistory, device: DeviceView) -> DeviceHistory:
         before,
         is_up=device.is_up,
         sample=sample,
+        ledger=device.ledger,
         sampled_views=before.sampled_views + 1,
         reason_views=before.reason_views + (reasons is not None),
         active_reasons=_counted(
@@ -204,12 +230,9 @@ def _rank(before: RankHistory | None, rank: RankView, ts_unix_ns: int, minute: i
         rank=rank.rank,
         torch=rank.torch,
         device=rank.device,
+        last_unix_ns=ts_unix_ns,
     )
     gap_bytes, margin_bytes = rank.fragmentation_bytes, rank.oom_margin_bytes
-    gaps = known.minute_gaps_bytes
-    if gap_bytes is not None:
-        gaps = {**gaps, minute: min(gap_bytes, gaps.get(minute, gap_bytes))}
-        gaps = {at: least for at, least in gaps.items() if at > minute - KEPT_MINUTES}
     least = known.margin_least_bytes
     if margin_bytes is not None and (least is None or margin_bytes < least.value):
         least = Extreme(margin_bytes, ts_unix_ns)
@@ -217,12 +240,24 @@ def _rank(before: RankHistory | None, rank: RankView, ts_unix_ns: int, minute: i
         known,
         torch=rank.torch,
         device=rank.device,
+        last_unix_ns=ts_unix_ns,
+        parts_bytes=rank.parts_bytes,
         gap_peak_bytes=_peak(known.gap_peak_bytes, gap_bytes, ts_unix_ns),
         margin_least_bytes=least,
         retries=_count(known.retries, rank.alloc_retries),
         ooms=_count(known.ooms, rank.ooms),
-        minute_gaps_bytes=gaps,
+        minute_gaps_bytes=_least(known.minute_gaps_bytes, minute, gap_bytes),
+        minute_allocated_bytes=_least(
+            known.minute_allocated_bytes, minute, rank.torch.allocated_bytes
+        ),
     )
+
+
+def _least(before: dict[int, int], minute: int, told_bytes: int | None) -> dict[int, int]:
+    if told_bytes is None:
+        return before
+    least = {**before, minute: min(told_bytes, before.get(minute, told_bytes))}
+    return {at: figure for at, figure in least.items() if at > minute - KEPT_MINUTES}
 
 
 Figure = TypeVar("Figure")
