@@ -17,7 +17,7 @@ class Board:
     title: str
     description: str
     panels: Sequence[Json]
-    asks_vllm: bool = False  # whether panels ask vLLM's own /metrics
+    vllm_choices: Sequence[str] = ()  # labels by which vLLM's own metrics are chosen
 
     def json(self) -> Json:
         """The board as Grafana imports and provisions it."""
@@ -35,7 +35,7 @@ class Board:
             "time": {"from": "now-15m", "to": "now"},
             "timepicker": {"refresh_intervals": ["1s", "5s", "10s", "30s", "1m", "5m"]},
             "timezone": "browser",
-            "templating": {"list": variables(asks_vllm=self.asks_vllm)},
+            "templating": {"list": variables(self.vllm_choices)},
             "annotations": {"list": _annotations()},
             "links": [
                 _links("GPU memory", ["gpu", "vllm"], is_dropdown=False),
@@ -58,7 +58,7 @@ def placed(panels: Iterable[Json]) -> Iterable[Json]:
         line_height = max(line_height, size["h"])
 
 
-def variables(*, asks_vllm: bool) -> list[Json]:
+def variables(vllm_choices: Sequence[str]) -> list[Json]:
     """The drop-downs: those of the exporter, then those of vLLM's own metrics where they are asked.
 
     vLLM is another target with another job and instance, so it is chosen apart.
@@ -84,17 +84,11 @@ def variables(*, asks_vllm: bool) -> list[Json]:
         _choice("model_name", "Model", f"vllm_engine_up{{{EXPORTER}}}", may_be_absent=True),
         _choice("engine", "Engine", engines, may_be_absent=True, is_numbered=True),
     ]
-    if asks_vllm:
-        usage = '{{__name__=~"vllm:(kv|gpu)_cache_usage_perc"{}}}'
-        chosen += [
-            _choice("vllm_job", "vLLM job", usage.format(""), label="job"),
-            _choice(
-                "vllm_instance",
-                "vLLM instance",
-                usage.format(',job=~"$vllm_job"'),
-                label="instance",
-            ),
-        ]
+    before = ""
+    for label in vllm_choices:
+        usage = f'{{__name__=~"vllm:(kv|gpu)_cache_usage_perc"{before}}}'
+        chosen.append(_choice(f"vllm_{label}", f"vLLM {label}", usage, label=label))
+        before += f',{label}=~"$vllm_{label}"'
     return chosen
 
 

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dashboards.board import Board
+from dashboards.fleet.board import FLEET_BOARD
 from dashboards.gpu.board import GPU_BOARD
+from dashboards.kv.board import KV_BOARD
 
-BOARDS: Sequence[Board] = (GPU_BOARD,)
+BOARDS: Sequence[Board] = (FLEET_BOARD, GPU_BOARD, KV_BOARD)
 HERE = Path(__file__).parent
 
 

@@ -18,6 +18,9 @@ WORKER = f'{ENGINE},device=~"$device"'
 VLLM_SERVER = (
     'job=~"$vllm_job",instance=~"$vllm_instance",model_name=~"$model_name",engine=~"$engine"'
 )
+FLEET = 'job=~"$job"'
+FLEET_MODEL = f'{FLEET},model_name=~"$model_name"'
+OBJECTIVE = 'job=~"$vllm_job",model_name=~"$model_name"'
 
 BY_GPU = "instance, device"
 BY_ENGINE = "instance, replica, model_name, engine"
@@ -85,3 +88,12 @@ def target(expr: str, legend: str = "", *, is_instant: bool = False, form: str =
         "legendFormat": legend or "__auto",
         "range": not is_instant,
     }
+
+
+def recorded(name: str, where: str, by: str = "", more: str = "") -> str:
+    """A recorded series: already aggregated, so asked as it stands.
+
+    `by`: drops the labels that Prometheus adds to a target (pod, namespace, …).
+    """
+    selector = f"{name}{{{where}{more and ','}{more}}}"
+    return f"max by ({by}) ({selector})" if by else selector

@@ -1,6 +1,5 @@
 """Every series that a query may name: ours, recorded ones, and vLLM's own, with their labels."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,15 +38,12 @@ def known_series() -> dict[str, Known]:
 
 def recorded_names() -> list[str]:
     """Names that the recording rules make."""
-    return [rule["record"] for rule in _rules() if "record" in rule]
-
-
-def _rules() -> list[Mapping[str, str]]:
     return [
-        rule
+        rule["record"]
         for file in sorted(RULES.glob("*.yml"))
         for group in yaml.safe_load(file.read_text())["groups"]
         for rule in group["rules"]
+        if "record" in rule
     ]
 
 

@@ -100,7 +100,7 @@ def test_it_asks_only_what_is_chosen_above(query: Query) -> None:
     for selector, _function in read(query.with_values(NAMES)).selectors:
         (name,) = names_of(selector)
         chosen = {matcher.name: matcher.value for matcher in selector.matchers.matchers}
-        prefix = "vllm_" if name.startswith("vllm:") else ""
+        prefix = "vllm_" if name.startswith("vllm:") or "_slo_" in name else ""
         for label in ("job",) if name.startswith("job") else ("job", "instance"):
             assert chosen.get(label) == f"chosen {prefix}{label}", f"{name} of every {label}"
 

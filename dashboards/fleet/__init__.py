@@ -1,0 +1,1 @@
+"""Rows of the board "Fleet". Its panels ask recorded series alone."""

@@ -1,0 +1,1 @@
+"""Rows of the board "KV cache and page tables"."""
