@@ -21,8 +21,8 @@ $(DEMO)/.installed: pyproject.toml
 	$(DEMO)/bin/pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-demo: $(DEMO)/.installed ## run the daemon on the bundled recording, at http://localhost:10411
-	@echo "Open http://localhost:10411 (Ctrl-C ends it)"
+demo: $(DEMO)/.installed ## run the daemon on the bundled recording, at http://localhost:10411/live
+	@echo "Open http://localhost:10411/live (Ctrl-C ends it)"
 	@$(DEMO)/bin/vllm-memory-exporter demo
 
 test: $(STAMP) ## set up and run the test suite

@@ -6,6 +6,8 @@ from exporter import __version__, app
 from exporter.settings import Settings
 from exporter.views.metrics.exposition import Exposition
 from exporter.web.listener import listen, url_of
+from exporter.web.live_feed import LiveFeed
+from exporter.web.live_stream import LiveStreams
 from exporter.web.routes import make_app
 from exporter.web.server import WebServer
 from exporter.web.site import Site
@@ -20,15 +22,19 @@ def run(settings: Settings) -> None:
     """
     listener = listen(settings.web_listen_address)
     running = app.build(settings)
+    feed = LiveFeed(running.pipeline.interval_s, running.clock)
+    running.pipeline.subscribe(feed.observe)
+    live = LiveStreams(feed)
     site = Site(
         current_view=lambda: running.pipeline.view,
         render=Exposition().render,
         clock=running.clock,
+        live=live,
         telemetry_path=settings.web_telemetry_path,
     )
     web_app = make_app(site, running.start, running.stop)
     if settings.replay is not None:
         log.warning("replaying %s: the figures are not of this machine", settings.replay)
     log.info("vllm-memory-exporter %s serves at %s", __version__, url_of(listener))
-    WebServer(web_app, listener).run()
+    WebServer(web_app, listener, live.end).run()
     log.info("ended")

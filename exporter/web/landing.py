@@ -14,6 +14,7 @@ h1 { font-size: 1.5rem; margin: 0; }
 pre { padding: .75rem 1rem; border: 1px solid #8886; border-radius: .375rem; overflow-x: auto; }
 dt { font-family: ui-monospace, monospace; margin-top: .5rem; }
 dd { margin: 0; opacity: .75; }
+.live { display: inline-block; padding: .5rem 1rem; border: 1px solid; border-radius: .375rem; }
 .replay { padding: .5rem 1rem; border-left: .25rem solid #d97706; background: #d9770622; }
 """
 
@@ -41,7 +42,9 @@ def landing(view: View | None, telemetry_path: str, host: str) -> str:
 <h1>vllm-memory-exporter</h1>
 <p>Version {escape(__version__)}: why the GPU's memory is full, who owns it, and what to change.</p>
 {_state(view)}
+<p><a class="live" href="/live">Look at the GPUs now</a></p>
 <dl>
+<dt><a href="/live">/live</a></dt><dd>a heatmap of every GPU's memory, as it happens</dd>
 <dt><a href="{path}">{path}</a></dt><dd>metrics for Prometheus, text and OpenMetrics</dd>
 <dt><a href="/api/view">/api/view</a></dt><dd>the same moment as JSON</dd>
 <dt><a href="/api/conflicts">/api/conflicts</a></dt><dd>who took an engine's memory, and when</dd>

@@ -14,6 +14,7 @@ from exporter.errors import ConfigError
 from exporter.web.landing import SECURITY_POLICY, landing
 from exporter.web.scrape import ScrapeCache
 from exporter.web.site import Freshness, NoFreshView, Site
+from exporter.web.static_files import StaticFiles
 
 
 class Pages:
@@ -67,8 +68,11 @@ def make_app(site: Site, start: Callable[[], None], stop: Callable[[], None]) ->
     """
     scrapes = ScrapeCache(site.render)
     pages = Pages(site, scrapes)
+    files = StaticFiles()
     handlers = {
         "/": pages.landing,
+        "/live": files.page,
+        "/api/live": site.live.answer,
         "/api/view": pages.view,
         "/api/conflicts": pages.conflicts,
         "/-/healthy": pages.healthy,
@@ -94,7 +98,10 @@ def make_app(site: Site, start: Callable[[], None], stop: Callable[[], None]) ->
         return PlainTextResponse(f"no such page; there are {known}\n", status_code=404)
 
     app = Starlette(
-        routes=[Route(path, handler) for path, handler in handlers.items()],
+        routes=[
+            *(Route(path, handler) for path, handler in handlers.items()),
+            Route("/static/{name}", files.file),
+        ],
         lifespan=lifespan,
         exception_handlers={404: not_found, NoFreshView: _unavailable},
     )

@@ -1,14 +1,16 @@
 """The HTTP server around the application: how it runs, and how it ends. Knows no routes."""
 
+import asyncio
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from starlette.applications import Starlette
 from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import HANDLED_SIGNALS, Server
 
 KEEP_ALIVE_S = 75  # longer than common scrape intervals, so that connections are reused
@@ -18,13 +20,16 @@ GRACE_S = 1  # for responses under way when the server is told to end
 class WebServer:
     """Serves an application on a socket that listens already."""
 
-    def __init__(self, app: Starlette, listener: socket.socket) -> None:
+    def __init__(
+        self, app: Starlette, listener: socket.socket, on_end: Callable[[], None] = lambda: None
+    ) -> None:
+        """`on_end` is called when it begins to end: who streams must let go then."""
         self._listener = listener
         self._server = _QuietServer(
             Config(
                 app,
                 loop="asyncio",
-                http="h11",
+                http=_Connection,
                 ws="none",
                 lifespan="on",
                 log_config=None,
@@ -35,7 +40,8 @@ class WebServer:
                 headers=[("X-Content-Type-Options", "nosniff")],
                 timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=GRACE_S,
-            )
+            ),
+            on_end,
         )
 
     def run(self) -> None:
@@ -50,8 +56,24 @@ class WebServer:
         self._server.should_exit = True
 
 
+class _Connection(H11Protocol):
+    """uvicorn's, but requests find its transport in their state: a stream must see who is slow."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, "transport": transport}
+
+
 class _QuietServer(Server):
     """uvicorn's server, but a signal that ended it is not raised again: that exit is a success."""
+
+    def __init__(self, config: Config, on_end: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_end = on_end
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._on_end()
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -1,12 +1,14 @@
 """What the web layer is handed, and whether the newest View is young enough to be shown."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from exporter.clock import Clock
+from exporter.clock import Clock, SystemClock
 from exporter.errors import ExporterError
 from exporter.records.view import View
 from exporter.views.metrics.text_format import TextFormat
+from exporter.web.live_feed import LiveFeed
+from exporter.web.live_stream import LiveStreams
 
 STALE_AFTER_S = 10.0
 STALE_AFTER_INTERVALS = 10
@@ -22,14 +24,16 @@ class Site:
 
     `current_view`: the newest View, None before the first; must return at once. `render`: a View's
     text in a format; called in a thread of its own. `clock`: the one that stamps Views: one that
-    stands still, as in a frozen replay, keeps its View fresh for ever. `telemetry_path`: where
-    Prometheus scrapes.
+    stands still, as in a frozen replay, keeps its View fresh for ever. `live`: who looks at the
+    live page; nothing happens there unless somebody feeds it. `telemetry_path`: where Prometheus
+    scrapes.
     """
 
     current_view: Callable[[], View | None]
     render: Callable[[View, TextFormat], bytes]
     clock: Clock
     telemetry_path: str = "/metrics"
+    live: LiveStreams = field(default_factory=lambda: LiveStreams(LiveFeed(1.0, SystemClock())))
 
 
 class Freshness:
