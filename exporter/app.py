@@ -13,6 +13,8 @@ from exporter.runner import Runner
 from exporter.settings import Settings
 from exporter.sources.engine_metrics import EngineMetricsSource
 from exporter.sources.nvml import NvmlSource
+from exporter.sources.nvml_session import NvmlSession
+from exporter.sources.nvml_slow import NvmlSlowSource
 from exporter.sources.process_facts import LocalProcesses
 from exporter.sources.recording import Recording
 from exporter.sources.replay import ReplaySource
@@ -127,7 +129,9 @@ def _live(settings: Settings) -> App:
     clock = SystemClock()
     sources: list[Source] = []
     if settings.nvml_enabled:
-        sources.append(NvmlSource(settings.nvml_interval_s, clock))
+        session = NvmlSession()
+        sources.append(NvmlSource(settings.nvml_interval_s, clock, session=session))
+        sources.append(NvmlSlowSource(session, clock))
     if settings.trace_paths:
         sources.append(TraceSource(settings.trace_paths, TRACE_INTERVAL_S, clock))
     sources.extend(EngineMetricsSource(url, clock) for url in settings.engine_urls)

@@ -20,10 +20,12 @@ class SourceUnavailable(ExporterError):  # noqa: N818 (a state, named as one)
         reason: short snake_case word, a label value of bounded number (``library_not_found``).
         detail: what happened, naming the thing and the value.
         fix: what the operator can do about it; empty when there is nothing to do but wait.
+        is_wanted: the operator asked for this: no back-off, so that what ends it takes effect soon.
     """
 
-    def __init__(self, reason: str, detail: str, fix: str = "") -> None:
+    def __init__(self, reason: str, detail: str, fix: str = "", *, is_wanted: bool = False) -> None:
         super().__init__(f"{detail}; {fix}" if fix else detail)
         self.reason = reason
         self.detail = detail
         self.fix = fix
+        self.is_wanted = is_wanted

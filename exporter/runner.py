@@ -99,6 +99,8 @@ class SourceLoop:
             reading = self._source.read()
         except SourceUnavailable as exc:
             self._failed(exc.reason, str(exc))
+            if exc.is_wanted:
+                self._backoff_s = 0.0
         except Exception as exc:  # noqa: BLE001 (a fault of one source must not end its thread)
             self._failed("internal_error", f"{type(exc).__name__}: {exc}", exc)
         else:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from exporter.records.conflict import Conflict, ProcessRow
 from exporter.records.device import DeviceFacts, DeviceMemory, DeviceSample, ProcessMemory
+from exporter.records.device_detail import DeviceDetail
 from exporter.records.ledger import Ledger
 from exporter.records.source import Histogram, SourceHealth
 from exporter.records.trace import (
@@ -77,6 +78,32 @@ def gpu_view(index: int = 0, processes: int = 2) -> DeviceView:
             reasons=("stale",),
         ),
         conflicts={"co_tenant": 1, "pressure": 0, "margin": 0},
+        detail=DeviceDetail(
+            power_limit_watts=700.5,
+            bar1_total_bytes=2000,
+            bar1_used_bytes=17,
+            remapped_rows={"correctable": 4, "uncorrectable": 3, "pending": 1, "failure": 0},
+            pcie_link_generation=4,
+            pcie_link_max_generation=5,
+            pcie_link_lanes=8,
+            pcie_link_max_lanes=16,
+            nvlinks={"up": 17, "down": 1},
+            counters={
+                "energy_joules": 2895.846,
+                "pcie_replays": 11,
+                "ecc_corrected_volatile": 7,
+                "ecc_uncorrected_volatile": 2,
+                "ecc_corrected_aggregate": 31,
+                "ecc_uncorrected_aggregate": 5,
+                "nvlink_transmit_bytes": 5_120_000,
+                "nvlink_receive_bytes": 1 << 50,
+                "nvlink_crc_flit_errors": 21,
+                "nvlink_crc_data_errors": 22,
+                "nvlink_replay_errors": 23,
+                "nvlink_recovery_errors": 24,
+            },
+        ),
+        xid_errors={"79": 1, "48": 3},
     )
 
 

@@ -15,6 +15,7 @@ from exporter.errors import RecordingError
 from exporter.records.codec import RECORDING_VERSION, RecordingHeader, RecordingLine, encode_line
 from exporter.records.device import DeviceReading
 from exporter.records.source import Reading
+from exporter.records.trace import TraceReading
 from exporter.records.view import View
 from exporter.settings import Settings, read_duration
 
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class Recorder:
-    """Appends each tick's readings to a file: trace records, then the device reading.
+    """Appends each tick's readings to a file: what else came, then the device reading.
 
     A tick without a device reading gets an empty one, so that the recording keeps its pace. When
     the file cannot be written `failure` says why and `stopped` is set.
@@ -47,8 +48,10 @@ class Recorder:
         for reading in readings:
             if isinstance(reading, DeviceReading):
                 devices.append(reading)
-            else:
+            elif isinstance(reading, TraceReading):
                 records.extend(reading.records)
+            else:
+                records.append(reading)
         nothing = DeviceReading(ts_unix_ns=view.ts_unix_ns, interval_s=self._interval_s, devices=())
         self._write(records + (devices or [nothing]))
 

@@ -3,13 +3,12 @@
 from exporter.analysis import pressure
 from exporter.history.sample_histogram import PRESSURE_BOUNDS, SampleHistogram
 from exporter.history.sliding_window import SlidingWindow
+from exporter.pipeline.device_details import STALE_INTERVALS, DeviceDetails
 from exporter.records.conflict import ConflictKind
 from exporter.records.device import Device
 from exporter.records.ledger import Ledger
 from exporter.records.source import Histogram
 from exporter.records.view import DeviceView
-
-STALE_INTERVALS = 3.0
 
 
 class PressureHistory:
@@ -31,9 +30,13 @@ class PressureHistory:
 
 
 class DeviceState:
-    """Remembers one GPU; `observe` at each reading, `view` at each tick."""
+    """Remembers one GPU; `observe` at each reading, `view` at each tick.
+
+    `details`: what slower lanes tell of it.
+    """
 
     def __init__(self, window_capacity: int) -> None:
+        self.details = DeviceDetails()
         self._used_bytes = SlidingWindow(window_capacity)
         self._pressure = PressureHistory(window_capacity)
         self._effective = PressureHistory(window_capacity)
@@ -88,4 +91,7 @@ class DeviceState:
             effective_pressure_samples=self._effective.samples(),
             ledger=ledger if sample else None,
             conflicts=conflicts,
+            detail=self.details.detail(now_s) if sample else None,
+            profile=self.details.profile.get(now_s) if sample else None,
+            xid_errors=dict(self.details.xid_errors) or None,
         )

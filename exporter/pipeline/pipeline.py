@@ -12,6 +12,7 @@ from exporter.pipeline.device_state import DeviceState
 from exporter.pipeline.ledger_state import LedgerState
 from exporter.pipeline.trace_state import TraceState
 from exporter.records.device import DeviceReading
+from exporter.records.device_detail import DetailReading, LaneReading, XidReading
 from exporter.records.process import ProcessFacts, RecordedProcesses
 from exporter.records.source import Reading, SourceHealth
 from exporter.records.trace import TraceReading
@@ -63,7 +64,7 @@ class Pipeline:
         self._ledgers = LedgerState(rules or ConflictRules(), processes or RecordedProcesses())
         self._trace_lines: dict[str, int] = {}
         self._dropped_bytes = 0
-        self._capabilities: dict[str, bool] = {}
+        self._capabilities: dict[type[Reading], dict[str, bool]] = {}
         self._view: View | None = None
 
     @property
@@ -125,6 +126,8 @@ class Pipeline:
         for reading in readings:
             if isinstance(reading, DeviceReading):
                 self._observe_devices(reading, now_s, now_unix_ns, usage_by_uuid)
+            elif not isinstance(reading, TraceReading):
+                self._observe_lane(reading, now_s, now_unix_ns)
         view = self._compose(now_s, now_unix_ns, usage_by_uuid)
         self._view = view
         for subscriber in tuple(self._subscribers):
@@ -142,19 +145,39 @@ class Pipeline:
         usage_by_uuid: dict[str, tuple[float, float]],
     ) -> None:
         at_s = now_s - max(0, now_unix_ns - reading.ts_unix_ns) / 1e9
-        capacity = int(60 / reading.interval_s) + 2
         for device in reading.devices:
             uuid = device.facts.uuid
-            if uuid not in self._devices:
-                self._devices[uuid] = DeviceState(capacity)
-            self._devices[uuid].observe(device, at_s, reading.interval_s)
+            state = self._device_state(uuid, reading.interval_s)
+            state.observe(device, at_s, reading.interval_s)
             peak = usage_by_uuid.get(uuid)
-            self._devices[uuid].observe_effective(at_s, peak[1] if peak else None)
+            state.observe_effective(at_s, peak[1] if peak else None)
         if reading.devices:  # a recorded tick without a reading has none, and tells nothing
             self._device_order = tuple(device.facts.uuid for device in reading.devices)
         self._ledgers.observe(reading, self._trace.workers(at_s), self._trace.engine_pids(), now_s)
         if reading.capabilities is not None:
-            self._capabilities = reading.capabilities
+            self._capabilities[type(reading)] = reading.capabilities
+
+    def _observe_lane(self, reading: LaneReading, now_s: float, now_unix_ns: int) -> None:
+        at_s = now_s - max(0, now_unix_ns - reading.ts_unix_ns) / 1e9
+        if isinstance(reading, XidReading):
+            for event in reading.events:
+                details = self._device_state(event.uuid, self.interval_s).details
+                details.xid_errors[str(event.xid)] += 1
+        elif isinstance(reading, DetailReading):
+            for uuid, detail in reading.gpus.items():
+                details = self._device_state(uuid, self.interval_s).details
+                details.observe_detail(detail, at_s, reading.interval_s)
+        else:
+            for uuid, profile in reading.gpus.items():
+                details = self._device_state(uuid, self.interval_s).details
+                details.profile.put(profile, at_s, reading.interval_s)
+        if reading.capabilities is not None:
+            self._capabilities[type(reading)] = reading.capabilities
+
+    def _device_state(self, uuid: str, interval_s: float) -> DeviceState:
+        if uuid not in self._devices:
+            self._devices[uuid] = DeviceState(int(60 / interval_s) + 2)
+        return self._devices[uuid]
 
     def _compose(
         self, now_s: float, now_unix_ns: int, usage_by_uuid: dict[str, tuple[float, float]]
@@ -177,7 +200,11 @@ class Pipeline:
             sources=self._health(),
             trace_lines=self._trace_lines,
             dropped_bytes=self._dropped_bytes,
-            capabilities=self._capabilities,
+            capabilities={
+                call: is_supported
+                for capabilities in self._capabilities.values()
+                for call, is_supported in capabilities.items()
+            },
             duplicate_identities=self._trace.duplicates(now_s),
             conflicts=self._ledgers.conflicts,
             ledger_incoherent=self._ledgers.incoherent,

@@ -1,6 +1,6 @@
 """The lines of a recording and their JSON; knows no files and no order of lines.
 
-A recording is JSON Lines: one `RecordingHeader`, then `DeviceReading` and trace records as they
+A recording is JSON Lines: one `RecordingHeader`, then device readings and trace records as they
 arrived. Each line names its type in ``type``.
 """
 
@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from exporter.records.device import DeviceReading
+from exporter.records.device_detail import LaneReading
 from exporter.records.trace import Text, TraceRecord, UnixNs
 
 RECORDING_VERSION = 1
@@ -33,7 +34,7 @@ class RecordingHeader(
     note: Text | None = None
 
 
-RecordingLine = RecordingHeader | DeviceReading | TraceRecord
+RecordingLine = RecordingHeader | DeviceReading | LaneReading | TraceRecord
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[RecordingLine] = msgspec.json.Decoder(RecordingLine)

@@ -6,9 +6,10 @@ from typing import Protocol
 from msgspec import Struct
 
 from exporter.records.device import DeviceReading
+from exporter.records.device_detail import LaneReading
 from exporter.records.trace import TraceReading
 
-Reading = DeviceReading | TraceReading
+Reading = DeviceReading | LaneReading | TraceReading
 
 
 class Source(Protocol):

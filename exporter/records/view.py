@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from exporter.records.conflict import Conflict, ConflictKind
 from exporter.records.device import DeviceFacts, DeviceSample
+from exporter.records.device_detail import DeviceDetail, DeviceProfile
 from exporter.records.ledger import Ledger, Owner, RankOwner
 from exporter.records.source import Histogram, SourceHealth
 from exporter.records.trace import EngineRecord, KvRecord, TorchRecord
@@ -23,6 +24,8 @@ class DeviceView(Struct, frozen=True, kw_only=True):
     Pressures are ratios 0–1: device pressure used / (total − driver reserved); effective pressure
     the highest active / usable KV blocks of the engines that hold memory on it. `ledger` is that of
     `sample`, None without it. `conflicts` so far by kind; None where no engine has served.
+    `detail` and `profile` are the newest of their lanes; `detail.counters` never go back.
+    `xid_errors`: Xid code → errors since start; None before the first.
     """
 
     facts: DeviceFacts
@@ -37,6 +40,9 @@ class DeviceView(Struct, frozen=True, kw_only=True):
     effective_pressure_samples: Histogram | None
     ledger: Ledger | None = None
     conflicts: dict[ConflictKind, int] | None = None
+    detail: DeviceDetail | None = None
+    profile: DeviceProfile | None = None
+    xid_errors: dict[str, int] | None = None
 
 
 class EngineCounters(Struct, frozen=True, kw_only=True):

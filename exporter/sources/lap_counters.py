@@ -1,4 +1,4 @@
-"""How the cumulative counters of trace records go on when a recording starts again.
+"""How the cumulative counters of a recording go on when it starts again.
 
 Knows which fields are cumulative and who counts for itself; knows no times and no files.
 """
@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from exporter.records.device_detail import CounterName, DetailReading
 from exporter.records.trace import (
     EngineRecord,
     KvRecord,
@@ -23,6 +24,9 @@ Writer = tuple[str, str, str, int | None, str | None, int | None]
 
 Growth = Mapping[Writer, Mapping[str, float]]
 """By how much one lap raises each counter (``prefix_cache.hit_tokens``) of each writer."""
+
+DetailGrowth = Mapping[str, Mapping[CounterName, float]]
+"""By how much one lap raises each counter of each GPU, by UUID."""
 
 _CUMULATIVE: dict[type[Struct], tuple[str, ...]] = {
     EngineRecord: ("errors", "dropped_records", "plugin_seconds"),
@@ -55,6 +59,34 @@ def continued(record: TraceRecord, per_lap: Growth, lap: int) -> TraceRecord:
     Args: per_lap: the growth of the recording that the record belongs to.
     """
     return _raised(record, per_lap[_writer(record)], lap)
+
+
+def growth_of_details(readings: Iterable[DetailReading]) -> DetailGrowth:
+    """What one lap adds to the counters of each GPU, by UUID; never below 0."""
+    first: dict[str, dict[CounterName, float]] = {}
+    last: dict[str, dict[CounterName, float]] = {}
+    for reading in readings:
+        for uuid, detail in reading.gpus.items():
+            first[uuid] = {**detail.counters, **first.get(uuid, {})}
+            last[uuid] = {**last.get(uuid, {}), **detail.counters}
+    return {
+        uuid: {name: max(0, count - first[uuid][name]) for name, count in counters.items()}
+        for uuid, counters in last.items()
+    }
+
+
+def continued_details(reading: DetailReading, per_lap: DetailGrowth, lap: int) -> DetailReading:
+    """The reading as it stands in a lap (the first is 0), as `continued`."""
+    gpus = {
+        uuid: replace(
+            detail,
+            counters={
+                name: count + lap * per_lap[uuid][name] for name, count in detail.counters.items()
+            },
+        )
+        for uuid, detail in reading.gpus.items()
+    }
+    return replace(reading, gpus=gpus)
 
 
 def _writer(record: TraceRecord) -> Writer:

@@ -8,20 +8,24 @@ import pynvml
 
 from exporter.clock import Clock
 from exporter.records.device import Device, DeviceFacts, DeviceReading, DeviceSample
-from exporter.sources.nvml_calls import Call, GpuCalls, Handle
+from exporter.sources.nvml_calls import Call, CapabilityChanges, GpuCalls
 from exporter.sources.nvml_library import (
     DRIVER_GONE,
     GPU_GONE,
     error_reason,
     no_gpu,
+    released,
     shut_down,
     unavailable,
     unload,
 )
 from exporter.sources.nvml_sample import GpuSampler
+from exporter.sources.nvml_session import Handle, NvmlSession
 from exporter.sources.process_names import ProcessNames
 
 _RETRY_LOST_S = 30.0  # a GPU that was reset only answers to handles of a new initialisation
+_RETRY_LOST_MOST_S = 120.0
+_GUESTS_LEAVE_WITHIN_S = 2.0
 
 
 class NvmlSource:
@@ -31,21 +35,34 @@ class NvmlSource:
     every reading, by its UUID; one that is lost has no sample there and never keeps the others from
     theirs. Its index is the last one that was seen.
 
-    Args: interval_s: how often it will be read, in seconds; names: who names the processes.
+    A lost GPU is looked for again 30 s later, then 60, then every 120 s, by opening NVML anew: the
+    others are read on until the guests of the session have let go, and right after.
+
+    Args: interval_s: how often it will be read, in seconds; names: who names the processes;
+        session: who else uses NVML.
     """
 
     name = "nvml"
 
-    def __init__(self, interval_s: float, clock: Clock, names: ProcessNames | None = None) -> None:
+    def __init__(
+        self,
+        interval_s: float,
+        clock: Clock,
+        names: ProcessNames | None = None,
+        session: NvmlSession | None = None,
+    ) -> None:
         self.interval_s = interval_s
         self._clock = clock
+        self._session = session or NvmlSession()
         self._names = names or ProcessNames()
         self._errors: Counter[str] = Counter()
         self._is_open = False
         self._facts: dict[str, DeviceFacts] = {}  # by UUID, in the order of their indices
         self._samplers: dict[str, GpuSampler] = {}  # by UUID; none for a GPU without a handle
-        self._capabilities: dict[str, bool] = {}
-        self._retry_lost_at_s = math.inf
+        self._capabilities = CapabilityChanges()
+        self._must_unload = False
+        self._reopen_at_s = math.inf
+        self._retry_lost_s = _RETRY_LOST_S
 
     @property
     def errors(self) -> Mapping[str, int]:
@@ -59,36 +76,53 @@ class NvmlSource:
             next read initialises NVML anew.
         """
         now_s = self._clock.monotonic()
+        if self._session.is_released:
+            self._close(None)
+            raise released()
         try:
-            if not self._is_open or now_s >= self._retry_lost_at_s:
+            if not self._is_open or self._is_time_to_reopen(now_s):
                 self._open()
             ts_unix_ns = self._clock.unix_ns()
             samples = self._sample_all(now_s)
         except pynvml.NVMLError as error:
             self._close(error)
             raise unavailable(error) from error
-        if None not in samples.values():
-            self._retry_lost_at_s = math.inf
-        elif self._retry_lost_at_s == math.inf:
-            self._retry_lost_at_s = now_s + _RETRY_LOST_S
+        if now_s >= self._reopen_at_s:
+            pass  # the guests are leaving: there is no way back
+        elif None not in samples.values():
+            self._reopen_at_s = math.inf
+            self._retry_lost_s = _RETRY_LOST_S
+        elif self._reopen_at_s == math.inf:
+            self._reopen_at_s = now_s + self._retry_lost_s
+            self._retry_lost_s = min(_RETRY_LOST_MOST_S, 2 * self._retry_lost_s)
         return DeviceReading(
             ts_unix_ns=ts_unix_ns,
             interval_s=self.interval_s,
             devices=tuple(
                 Device(facts=facts, sample=samples[uuid]) for uuid, facts in self._facts.items()
             ),
-            capabilities=self._changed_capabilities(),
+            capabilities=self._capabilities.changed(
+                sampler.calls.capabilities() for sampler in self._samplers.values()
+            ),
         )
 
     def close(self) -> None:
         """Let go of the GPUs (nvmlShutdown); a later read opens them again."""
         self._close(None)
 
+    def _is_time_to_reopen(self, now_s: float) -> bool:
+        """Whether it is due and the guests have let go, or have had their time to."""
+        if now_s < self._reopen_at_s:
+            return False
+        self._session.publish(None)
+        return not (self._session.has_guests and now_s < self._reopen_at_s + _GUESTS_LEAVE_WITHIN_S)
+
     def _open(self) -> None:
         self._close(None)
         pynvml.nvmlInit()
         self._is_open = True
         driver_version = pynvml.nvmlSystemGetDriverVersion()
+        handles: dict[str, Handle] = {}
         failure: pynvml.NVMLError | None = None
         for index in range(pynvml.nvmlDeviceGetCount()):
             try:
@@ -101,10 +135,12 @@ class NvmlSource:
                 failure = error
                 continue
             self._facts[facts.uuid] = facts
+            handles[facts.uuid] = handle
             calls = GpuCalls(handle, self._errors)
             self._samplers[facts.uuid] = GpuSampler(calls, self._names, self._errors)
         self._facts = dict(sorted(self._facts.items(), key=lambda item: item[1].index))
         if self._samplers:
+            self._session.publish(handles)
             return
         if failure is not None and not (failure.value in GPU_GONE and self._facts):
             raise failure
@@ -144,24 +180,18 @@ class NvmlSource:
         )
         return samples
 
-    def _changed_capabilities(self) -> dict[str, bool] | None:
-        capabilities: dict[str, bool] = {}
-        for sampler in self._samplers.values():
-            for call, is_supported in sampler.calls.capabilities().items():
-                capabilities[call] = capabilities.get(call, True) and is_supported
-        if capabilities == self._capabilities:
-            return None
-        self._capabilities = capabilities
-        return capabilities
-
     def _close(self, error: pynvml.NVMLError | None) -> None:
+        self._session.publish(None)
         if self._is_open:
             shut_down()
         if error is not None and error.value == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
+            self._must_unload = True
+        if self._must_unload and not self._session.has_guests:
             unload()
+            self._must_unload = False
         self._is_open = False
         self._samplers.clear()
-        self._retry_lost_at_s = math.inf
+        self._reopen_at_s = math.inf
 
 
 def _pci_bus_id(handle: Handle) -> str:

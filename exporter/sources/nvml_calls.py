@@ -1,15 +1,15 @@
 """The NVML calls of one GPU, each made until the driver says it has none; validates nothing."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 import pynvml
 
 from exporter.sources.nvml_library import DRIVER_GONE, GPU_GONE, UNSUPPORTED, error_reason
+from exporter.sources.nvml_session import Handle
 from exporter.sources.nvml_validation import MemoryFigures, ProcessRow
 
-Handle = Any  # pynvml's nvmlDevice_t
 Answer = TypeVar("Answer")
 
 _BEYOND_ONE_CALL = DRIVER_GONE | GPU_GONE
@@ -107,11 +107,7 @@ class GpuCalls:
 
     def capabilities(self) -> dict[str, bool]:
         """Short name of each call that NVML has answered on this GPU → whether it supports it."""
-        return {
-            name: call.is_supported
-            for name, call in self._calls.items()
-            if call.is_supported is not None
-        }
+        return supported_calls(self._calls)
 
     def failure(self) -> pynvml.NVMLError | None:
         """Why the last call failed of some call that is failing now; None when none is."""
@@ -150,6 +146,31 @@ class GpuCalls:
         if active is None:
             return None
         return {name: active & bit != 0 for bit, name in self._reasons}
+
+
+class CapabilityChanges:
+    """What calls all GPUs support together, told when it changes."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, bool] = {}
+
+    def changed(self, of_gpus: Iterable[Mapping[str, bool]]) -> dict[str, bool] | None:
+        """Call → whether every GPU that has answered supports it; None when that is known."""
+        together: dict[str, bool] = {}
+        for capabilities in of_gpus:
+            for call, is_supported in capabilities.items():
+                together[call] = together.get(call, True) and is_supported
+        if together == self._told:
+            return None
+        self._told = together
+        return together
+
+
+def supported_calls(calls: Mapping[str, Call[Any]]) -> dict[str, bool]:
+    """Name of each call that NVML has answered → whether it is supported."""
+    return {
+        name: call.is_supported for name, call in calls.items() if call.is_supported is not None
+    }
 
 
 def _newest(newest: Call[Answer], older: Call[Answer]) -> Answer | None:

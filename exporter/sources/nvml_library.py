@@ -86,6 +86,16 @@ def no_gpu() -> SourceUnavailable:
     )
 
 
+def released() -> SourceUnavailable:
+    """The operator had all handles let go."""
+    return SourceUnavailable(
+        "released",
+        "all handles of the NVIDIA driver are let go, as SIGUSR1 asked",
+        "send SIGUSR1 again to take them up",
+        is_wanted=True,
+    )
+
+
 def shut_down() -> None:
     """End the use of NVML (nvmlShutdown); never fails."""
     with suppress(pynvml.NVMLError):

@@ -15,9 +15,15 @@ from msgspec.structs import replace
 from exporter.errors import RecordingError
 from exporter.records.codec import RecordingHeader, RecordingLine, decode_line
 from exporter.records.device import DeviceReading
+from exporter.records.device_detail import DetailReading, LaneReading
 from exporter.records.source import Reading
 from exporter.records.trace import EngineRecord, TraceReading, TraceRecord
-from exporter.sources.lap_counters import continued, growth
+from exporter.sources.lap_counters import (
+    continued,
+    continued_details,
+    growth,
+    growth_of_details,
+)
 
 MAX_BYTES = 64 * 2**20
 """Largest recording, uncompressed: it is held in memory as a whole."""
@@ -33,8 +39,9 @@ class Event(Struct, frozen=True):
 class Recording:
     """A header and the events of one lap, in order.
 
-    Trace records are played with the device reading that follows them in the file, just before it;
-    a device reading whose time lies before its predecessor's (a clock was set) right after that.
+    Trace records and details are played with the device reading that follows them in the file, just
+    before it; a device reading whose time lies before its predecessor's (a clock was set) right
+    after that.
     `begin_unix_ns`: when the first device reading was taken. `duration_s` is the length of a lap:
     until the last event, and one interval more, so that the step from the end to the start is as
     long as any other.
@@ -53,6 +60,9 @@ class Recording:
             for reading in readings
             if isinstance(reading, TraceReading)
             for record in reading.records
+        )
+        self._details_growth = growth_of_details(
+            reading for reading in readings if isinstance(reading, DetailReading)
         )
 
     @classmethod
@@ -101,7 +111,9 @@ class Recording:
         offset_ns = start_unix_ns - self.begin_unix_ns
         shift_ns = offset_ns + slip_ns + round(lap * self.duration_s * 1e9)
         reading = event.reading
-        if isinstance(reading, DeviceReading):
+        if isinstance(reading, DetailReading):
+            reading = continued_details(reading, self._details_growth, lap)
+        if not isinstance(reading, TraceReading):
             return replace(reading, ts_unix_ns=reading.ts_unix_ns + shift_ns)
         records = (continued(record, self._growth, lap) for record in reading.records)
         return replace(
@@ -133,9 +145,13 @@ def _events(path: Path, lines: Iterable[RecordingLine]) -> Iterator[Event]:
     begin_ns: int | None = None
     at_s = 0.0
     records: list[TraceRecord] = []
+    lanes: list[LaneReading] = []
     for number, line in enumerate(lines, start=2):
         if isinstance(line, RecordingHeader):
             raise RecordingError(f"{path}: line {number}: a second header")
+        if isinstance(line, LaneReading):
+            lanes.append(line)
+            continue
         if not isinstance(line, DeviceReading):
             records.append(line)
             continue
@@ -146,6 +162,9 @@ def _events(path: Path, lines: Iterable[RecordingLine]) -> Iterator[Event]:
             trace = TraceReading(records=tuple(records), lines={}, dropped_bytes=0, files=0)
             yield Event(at_s, trace)
             records.clear()
+        for lane in lanes:
+            yield Event(at_s, lane)
+        lanes.clear()
         yield Event(at_s, line)
 
 

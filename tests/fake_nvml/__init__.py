@@ -13,19 +13,44 @@ H200_TOTAL_BYTES = 150_754_820_096
 H200_RESERVED_BYTES = 644_939_776
 
 Number = int | Sequence[int]  # a sequence: one value a call, the last one repeating
+Real = float | Sequence[float]
 
 
 @dataclass(frozen=True)
 class FakeProcess:
-    """One row of a process list; `used_bytes` None: the driver does not say."""
+    """One row of a process list; `used_bytes` None: the driver does not say.
+
+    `mig`: the place in its GPU's `migs` of the MIG device that it runs on.
+    """
 
     pid: int
     used_bytes: int | None
     kind: Literal["compute", "graphics"] = "compute"
+    mig: int | None = None
 
     def line(self) -> str:
         used = "unknown" if self.used_bytes is None else str(self.used_bytes)
-        return f"process {self.kind} {self.pid} {used}"
+        place = "" if self.mig is None else f"@{self.mig}"
+        return f"process {self.kind}{place} {self.pid} {used}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FakeMig:
+    """One MIG device of a GPU: a compute instance of a GPU instance."""
+
+    uuid: str
+    profile: str = "3g.71gb"
+    gpu_instance: int = 2
+    compute_instance: int = 0
+    total: int = 75_161_927_680
+    used: int = 1_000_000_000
+    reserved: int = 44_040_192
+
+    def line(self, slot: int) -> str:
+        return (
+            f"mig_{slot} {self.uuid} {self.profile} {self.gpu_instance} {self.compute_instance}"
+            f" {self.total} {self.used} {self.reserved}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +83,36 @@ class FakeGpu:
     pcie_receive_kb: Number | None = 1_200
     energy_mj: Number | None = 2_895_846
     serial: str = "1650000000001"
+    bar1_total: Number | None = 274_877_906_944
+    bar1_used: Number | None = 1_703_936
+    ecc_corrected_volatile: Number | None = 7
+    ecc_uncorrected_volatile: Number | None = 2
+    ecc_corrected_aggregate: Number | None = 31
+    ecc_uncorrected_aggregate: Number | None = 5
+    remapped_rows: tuple[int, int, int, int] | None = (4, 3, 1, 0)
+    pcie_replays: Number | None = 11
+    pcie_generation: Number | None = 4
+    pcie_max_generation: Number | None = 5
+    pcie_lanes: Number | None = 8
+    pcie_max_lanes: Number | None = 16
+    nvlinks: Sequence[int] | None = None  # the state of each
+    nvlink_transmit_kib: Number | None = None
+    nvlink_receive_kib: Number | None = None
+    nvlink_crc_flit_errors: Number | None = None
+    nvlink_crc_data_errors: Number | None = None
+    nvlink_replay_errors: Number | None = None
+    nvlink_recovery_errors: Number | None = None
+    xid_events: Sequence[int] | None = None  # each is delivered once
+    gpm_dram: Real | None = None  # percent, or MiB/s; GPM is there when this one is
+    gpm_sm: Real | None = None
+    gpm_occupancy: Real | None = None
+    gpm_tensor: Real | None = None
+    gpm_pcie_tx: Real | None = None
+    gpm_pcie_rx: Real | None = None
+    gpm_nvlink_tx: Real | None = None
+    gpm_nvlink_rx: Real | None = None
+    mig_mode: int | None = 0
+    migs: Sequence[FakeMig | None] = ()  # None: the place is empty
     event_reasons: Number | None = 0x4
     event_reasons_supported: Number | None = 0x1FF
     processes: Sequence[FakeProcess] = ()
@@ -69,12 +124,13 @@ class FakeGpu:
         figures = {
             key: value
             for key, value in vars(self).items()
-            if key not in ("processes", "rc", "delay_s") and value is not None
+            if key not in ("processes", "migs", "rc", "delay_s") and value is not None
         }
         return [
             f"gpu {index}",
             *(f"{key} {_words(value)}" for key, value in figures.items()),
             *(process.line() for process in self.processes),
+            *(mig.line(slot) for slot, mig in enumerate(self.migs) if mig is not None),
             *_rules(self.rc, self.delay_s),
         ]
 
@@ -130,5 +186,5 @@ def _rules(codes: Mapping[str, Number], delays_s: Mapping[str, float]) -> list[s
     ]
 
 
-def _words(value: str | Number) -> str:
-    return " ".join(map(str, value)) if not isinstance(value, str | int) else str(value)
+def _words(value: str | Real) -> str:
+    return " ".join(map(str, value)) if not isinstance(value, str | int | float) else str(value)

@@ -27,6 +27,18 @@ class FakeNvml:
         """Calls of a function about a GPU (−1: about the system) since the scenario was read."""
         return int(self._library.fakeNvmlCalls(gpu, function.encode()))
 
+    def users(self) -> int:
+        """nvmlInit calls without their nvmlShutdown."""
+        return int(self._library.fakeNvmlUsers())
+
+    def event_sets(self) -> int:
+        """Event sets that were not freed."""
+        return int(self._library.fakeNvmlEventSets())
+
+    def gpm_samples(self) -> int:
+        """GPM samples that were not freed."""
+        return int(self._library.fakeNvmlGpmSamples())
+
 
 @contextmanager
 def loaded(library: Path, directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeNvml]:

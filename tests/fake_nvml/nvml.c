@@ -1,7 +1,10 @@
 /* The functions of libnvidia-ml that pynvml calls, answering from the scenario; layouts of nvml.h. */
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "scenario.h"
 
@@ -12,15 +15,23 @@ enum {
     NOT_SUPPORTED = 3,
     NOT_FOUND = 6,
     INSUFFICIENT_SIZE = 7,
+    TIMEOUT = 10,
     GPU_IS_LOST = 15,
     UNKNOWN = 999,
 };
 
-typedef struct opaque *device_t; /* GPU index + 1 */
+typedef struct opaque *device_t; /* GPU index + 1, and MAX_HANDLES x (slot + 1) for a MIG device */
 
-static int users; /* nvmlInit calls that await their nvmlShutdown */
+#define MAX_HANDLES 1000
+#define NO_SLOT (-1)
 
-static int gpu_of(device_t device) { return (int)(intptr_t)device - 1; }
+static atomic_int users;       /* nvmlInit calls that await their nvmlShutdown */
+static atomic_int event_sets;  /* that were created and not yet freed */
+static atomic_int gpm_samples; /* that were allocated and not yet freed */
+
+static int gpu_of(device_t device) { return (int)((intptr_t)device % MAX_HANDLES) - 1; }
+
+static int slot_of(device_t device) { return (int)((intptr_t)device / MAX_HANDLES) - 1; }
 
 /* The first lines of every function: about the system, or about the GPU behind a handle. */
 #define SYSTEM_CALL(call)                               \
@@ -31,9 +42,38 @@ static int gpu_of(device_t device) { return (int)(intptr_t)device - 1; }
 #define DEVICE_CALL(call, device)                                  \
     if (users == 0) return UNINITIALIZED;                          \
     if (gpu_of(device) < 0) return INVALID_ARGUMENT;               \
+    if (slot_of(device) != NO_SLOT) return NOT_SUPPORTED;          \
     struct call call = scenario_enter(gpu_of(device), __func__);   \
     if (call.code != SUCCESS) return call.code;                    \
     if (call.gpu >= scenario_gpu_count()) return GPU_IS_LOST
+
+/* A MIG device: the line `mig_SLOT` of its GPU. */
+struct mig {
+    char uuid[64], profile[32];
+    unsigned instance, compute_instance;
+    unsigned long long total, used, reserved;
+};
+
+static int find_mig(int gpu, int slot, struct mig *mig) {
+    char key[16], text[256];
+    snprintf(key, sizeof key, "mig_%d", slot);
+    return scenario_text(gpu, key, text, sizeof text) &&
+           sscanf(text, "%63s %31s %u %u %llu %llu %llu", mig->uuid, mig->profile, &mig->instance,
+                  &mig->compute_instance, &mig->total, &mig->used, &mig->reserved) == 7;
+}
+
+/* The first lines of a function that also takes MIG devices; rules name it FUNCTION@SLOT then. */
+#define ANY_DEVICE_CALL(call, device)                                                  \
+    if (users == 0) return UNINITIALIZED;                                              \
+    if (gpu_of(device) < 0) return INVALID_ARGUMENT;                                   \
+    char function_name[64];                                                            \
+    struct mig mig = {0};                                                              \
+    snprintf(function_name, sizeof function_name,                                      \
+             slot_of(device) == NO_SLOT ? "%s" : "%s@%d", __func__, slot_of(device));  \
+    struct call call = scenario_enter(gpu_of(device), function_name);                  \
+    if (call.code != SUCCESS) return call.code;                                        \
+    if (call.gpu >= scenario_gpu_count()) return GPU_IS_LOST;                          \
+    if (slot_of(device) != NO_SLOT && !find_mig(call.gpu, slot_of(device), &mig)) return NOT_FOUND
 
 static int text_answer(int gpu, const char *key, char *text, unsigned length) {
     return scenario_text(gpu, key, text, length) ? SUCCESS : NOT_SUPPORTED;
@@ -137,8 +177,22 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, device_t *device) {
         return text_answer(call.gpu, key, text, length);            \
     }
 
-DEVICE_TEXT(nvmlDeviceGetName, "name")
-DEVICE_TEXT(nvmlDeviceGetUUID, "uuid")
+int nvmlDeviceGetName(device_t device, char *text, unsigned length) {
+    char name[128];
+    ANY_DEVICE_CALL(call, device);
+    int code = text_answer(call.gpu, "name", name, sizeof name);
+    if (code != SUCCESS) return code;
+    snprintf(text, length, mig.profile[0] ? "%s MIG %s" : "%s", name, mig.profile);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetUUID(device_t device, char *text, unsigned length) {
+    ANY_DEVICE_CALL(call, device);
+    if (slot_of(device) == NO_SLOT) return text_answer(call.gpu, "uuid", text, length);
+    snprintf(text, length, "%s", mig.uuid);
+    return SUCCESS;
+}
+
 DEVICE_TEXT(nvmlDeviceGetSerial, "serial")
 
 int nvmlDeviceGetIndex(device_t device, unsigned *index) {
@@ -173,13 +227,42 @@ int nvmlDeviceGetCudaComputeCapability(device_t device, int *major, int *minor) 
 
 int nvmlDeviceGetMigMode(device_t device, unsigned *current, unsigned *pending) {
     DEVICE_CALL(call, device);
-    *current = *pending = 0;
-    return SUCCESS;
+    int code = number_answer(&call, "mig_mode", current);
+    *pending = *current;
+    return code;
 }
 
 int nvmlDeviceIsMigDeviceHandle(device_t device, unsigned *is_mig) {
+    *is_mig = slot_of(device) != NO_SLOT;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetMaxMigDeviceCount(device_t device, unsigned *count) {
     DEVICE_CALL(call, device);
-    *is_mig = 0;
+    int code = number_answer(&call, "mig_mode", count);
+    *count = *count ? 7 : 0;
+    return code;
+}
+
+int nvmlDeviceGetMigDeviceHandleByIndex(device_t device, unsigned slot, device_t *mig_device) {
+    DEVICE_CALL(call, device);
+    struct mig mig;
+    if (!find_mig(call.gpu, (int)slot, &mig)) return NOT_FOUND;
+    *mig_device = (device_t)(intptr_t)(call.gpu + 1 + MAX_HANDLES * ((int)slot + 1));
+    return SUCCESS;
+}
+
+int nvmlDeviceGetGpuInstanceId(device_t device, unsigned *id) {
+    ANY_DEVICE_CALL(call, device);
+    if (slot_of(device) == NO_SLOT) return NOT_SUPPORTED;
+    *id = mig.instance;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetComputeInstanceId(device_t device, unsigned *id) {
+    ANY_DEVICE_CALL(call, device);
+    if (slot_of(device) == NO_SLOT) return NOT_SUPPORTED;
+    *id = mig.compute_instance;
     return SUCCESS;
 }
 
@@ -194,7 +277,14 @@ struct memory_v2 {
     unsigned long long total, reserved, free, used;
 };
 
-static int read_memory(const struct call *call, struct memory_v2 *memory) {
+static int read_memory(const struct call *call, const struct mig *mig, struct memory_v2 *memory) {
+    if (mig->profile[0]) {
+        memory->total = mig->total;
+        memory->used = mig->used;
+        memory->reserved = mig->reserved;
+        memory->free = mig->total - mig->used - mig->reserved;
+        return SUCCESS;
+    }
     memory->reserved = 0;
     if (!scenario_number(call, "memory_total", &memory->total) ||
         !scenario_number(call, "memory_used", &memory->used))
@@ -206,22 +296,25 @@ static int read_memory(const struct call *call, struct memory_v2 *memory) {
 }
 
 int nvmlDeviceGetMemoryInfo(device_t device, struct memory_v1 *memory) {
-    DEVICE_CALL(call, device);
+    ANY_DEVICE_CALL(call, device);
     struct memory_v2 now;
-    int code = read_memory(&call, &now);
+    int code = read_memory(&call, &mig, &now);
     if (code != SUCCESS) return code;
     *memory = (struct memory_v1){now.total, now.free, now.used + now.reserved};
     return SUCCESS;
 }
 
 int nvmlDeviceGetMemoryInfo_v2(device_t device, struct memory_v2 *memory) {
-    DEVICE_CALL(call, device);
-    return read_memory(&call, memory);
+    ANY_DEVICE_CALL(call, device);
+    return read_memory(&call, &mig, memory);
 }
 
 int nvmlDeviceGetBAR1MemoryInfo(device_t device, struct memory_v1 *memory) {
     DEVICE_CALL(call, device);
-    *memory = (struct memory_v1){274877906944, 274876203008, 1703936};
+    if (!scenario_number(&call, "bar1_total", &memory->total) ||
+        !scenario_number(&call, "bar1_used", &memory->used))
+        return NOT_SUPPORTED;
+    memory->free = memory->total - memory->used;
     return SUCCESS;
 }
 
@@ -234,12 +327,18 @@ struct process_info {
 };
 
 /* `process_row_bytes` other than 24 lays rows out for another library than the caller knows. */
-static int list_processes(const struct call *call, const char *kind, unsigned *count, char *out) {
+static int list_processes(const struct call *call, const char *kind, int slot, unsigned *count,
+                          char *out) {
     struct process_row rows[256];
     unsigned long long row_bytes = sizeof(struct process_info);
     unsigned capacity = *count;
+    char of_slot[32];
     scenario_number(call, "process_row_bytes", &row_bytes);
-    *count = scenario_processes(call->gpu, kind, rows, 256);
+    *count = slot == NO_SLOT ? scenario_processes(call->gpu, kind, rows, 256) : 0;
+    for (int i = slot == NO_SLOT ? 0 : slot; i < (slot == NO_SLOT ? 7 : slot + 1); i++) {
+        snprintf(of_slot, sizeof of_slot, "%s@%d", kind, i);
+        *count += scenario_processes(call->gpu, of_slot, rows + *count, 256 - *count);
+    }
     if (*count == 0) return SUCCESS;
     if (out == NULL || capacity < *count) return INSUFFICIENT_SIZE;
     for (unsigned i = 0; i < *count; i++) {
@@ -252,8 +351,8 @@ static int list_processes(const struct call *call, const char *kind, unsigned *c
 
 #define PROCESS_LIST(function, kind)                                \
     int function(device_t device, unsigned *count, void *rows) {    \
-        DEVICE_CALL(call, device);                                  \
-        return list_processes(&call, kind, count, rows);            \
+        ANY_DEVICE_CALL(call, device);                              \
+        return list_processes(&call, kind, slot_of(device), count, rows); \
     }
 
 PROCESS_LIST(nvmlDeviceGetComputeRunningProcesses_v2, "compute")
@@ -328,9 +427,37 @@ int nvmlDeviceGetPcieThroughput(device_t device, unsigned counter, unsigned *val
 
 int nvmlDeviceGetTotalEccErrors(device_t device, unsigned type, unsigned counter,
                                 unsigned long long *errors) {
+    static const char *const KEYS[2][2] = {
+        {"ecc_corrected_volatile", "ecc_corrected_aggregate"},
+        {"ecc_uncorrected_volatile", "ecc_uncorrected_aggregate"},
+    };
     DEVICE_CALL(call, device);
-    (void)type, (void)counter;
-    *errors = 0;
+    if (type > 1 || counter > 1) return INVALID_ARGUMENT;
+    return scenario_number(&call, KEYS[type][counter], errors) ? SUCCESS : NOT_SUPPORTED;
+}
+
+int nvmlDeviceGetRemappedRows(device_t device, unsigned *correctable, unsigned *uncorrectable,
+                              unsigned *is_pending, unsigned *has_failed) {
+    char text[64];
+    DEVICE_CALL(call, device);
+    if (!scenario_text(call.gpu, "remapped_rows", text, sizeof text)) return NOT_SUPPORTED;
+    sscanf(text, "%u %u %u %u", correctable, uncorrectable, is_pending, has_failed);
+    return SUCCESS;
+}
+
+DEVICE_NUMBER(nvmlDeviceGetPcieReplayCounter, "pcie_replays")
+DEVICE_NUMBER(nvmlDeviceGetCurrPcieLinkGeneration, "pcie_generation")
+DEVICE_NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, "pcie_max_generation")
+DEVICE_NUMBER(nvmlDeviceGetCurrPcieLinkWidth, "pcie_lanes")
+DEVICE_NUMBER(nvmlDeviceGetMaxPcieLinkWidth, "pcie_max_lanes")
+
+/* `nvlinks 1 1 0`: the state of each link. */
+int nvmlDeviceGetNvLinkState(device_t device, unsigned link, unsigned *is_active) {
+    char text[256];
+    DEVICE_CALL(call, device);
+    if (!scenario_text(call.gpu, "nvlinks", text, sizeof text)) return NOT_SUPPORTED;
+    if (2 * link >= strlen(text)) return INVALID_ARGUMENT;
+    *is_active = text[2 * link] == '1';
     return SUCCESS;
 }
 
@@ -372,14 +499,158 @@ struct field_value {
     } value;
 };
 
-/* Succeeds as a whole; each field has its own code. Field 82 is the memory's temperature. */
+static const struct {
+    unsigned field;
+    const char *key;
+} WIDE_FIELDS[] = {
+    {138, "nvlink_transmit_kib"}, {139, "nvlink_receive_kib"},   {38, "nvlink_crc_flit_errors"},
+    {45, "nvlink_crc_data_errors"}, {52, "nvlink_replay_errors"}, {59, "nvlink_recovery_errors"},
+};
+
+/* Succeeds as a whole; each field has its own code. 82 is the memory's temperature, 91 how many
+ * NVLinks there are; the wide ones want scope 2^32 - 1, all links. */
 int nvmlDeviceGetFieldValues(device_t device, int count, struct field_value *values) {
+    char links[256];
     DEVICE_CALL(call, device);
     for (int i = 0; i < count; i++) {
         values[i].value_type = 1;
-        values[i].code = values[i].field == 82
-                             ? number_answer(&call, "temperature_memory", &values[i].value.number)
-                             : NOT_SUPPORTED;
+        values[i].code = NOT_SUPPORTED;
+        if (values[i].field == 82)
+            values[i].code = number_answer(&call, "temperature_memory", &values[i].value.number);
+        if (values[i].field == 91 && scenario_text(call.gpu, "nvlinks", links, sizeof links)) {
+            values[i].value.number = (unsigned)(strlen(links) + 1) / 2;
+            values[i].code = SUCCESS;
+        }
+        for (unsigned j = 0; j < sizeof WIDE_FIELDS / sizeof *WIDE_FIELDS; j++)
+            if (values[i].field == WIDE_FIELDS[j].field && values[i].scope == ~0U &&
+                scenario_number(&call, WIDE_FIELDS[j].key, &values[i].value.filler)) {
+                values[i].value_type = 3;
+                values[i].code = SUCCESS;
+            }
     }
     return SUCCESS;
 }
+
+/* Events: `xid_events 79 79 48` are delivered once each, in this order, after the file is read */
+
+struct event_set {
+    unsigned long long gpus; /* a bit for each */
+};
+
+struct event_data {
+    device_t device;
+    unsigned long long type, data;
+    unsigned gpu_instance, compute_instance;
+};
+
+int nvmlEventSetCreate(struct event_set **set) {
+    SYSTEM_CALL(call);
+    *set = calloc(1, sizeof **set);
+    event_sets++;
+    return SUCCESS;
+}
+
+int nvmlEventSetFree(struct event_set *set) {
+    SYSTEM_CALL(call);
+    free(set);
+    event_sets--;
+    return SUCCESS;
+}
+
+int nvmlDeviceRegisterEvents(device_t device, unsigned long long types, struct event_set *set) {
+    DEVICE_CALL(call, device);
+    if (types != 8) return NOT_SUPPORTED; /* nvmlEventTypeXidCriticalError */
+    set->gpus |= 1ULL << call.gpu;
+    return SUCCESS;
+}
+
+int nvmlEventSetWait_v2(struct event_set *set, struct event_data *data, unsigned timeout_ms) {
+    if (users == 0) return UNINITIALIZED;
+    for (int gpu = 0; gpu < MAX_GPUS; gpu++) {
+        if (!(set->gpus >> gpu & 1)) continue;
+        struct call call = scenario_enter(gpu, __func__);
+        if (call.code != SUCCESS) return call.code;
+        if (gpu >= scenario_gpu_count()) return GPU_IS_LOST;
+        unsigned xid;
+        if (!scenario_next(gpu, "xid_events", &xid)) continue;
+        *data = (struct event_data){(device_t)(intptr_t)(gpu + 1), 8, xid, ~0U, ~0U};
+        return SUCCESS;
+    }
+    struct timespec wait = {timeout_ms / 1000, (long)(timeout_ms % 1000) * 1000000};
+    nanosleep(&wait, NULL);
+    return TIMEOUT;
+}
+
+/* GPM: figures of a window are those of the scenario when its second sample was taken */
+
+struct gpm_sample {
+    struct call call;
+};
+
+struct gpm_metric {
+    unsigned id;
+    int code;
+    double value;
+    const char *texts[3];
+};
+
+struct gpm_metrics {
+    unsigned version, count;
+    struct gpm_sample *first, *second;
+    struct gpm_metric metrics[];
+};
+
+static const struct {
+    unsigned id;
+    const char *key;
+} GPM_METRICS[] = {
+    {2, "gpm_sm"},       {3, "gpm_occupancy"}, {5, "gpm_tensor"},     {10, "gpm_dram"},
+    {20, "gpm_pcie_tx"}, {21, "gpm_pcie_rx"},  {60, "gpm_nvlink_rx"}, {61, "gpm_nvlink_tx"},
+};
+
+int nvmlGpmQueryDeviceSupport(device_t device, unsigned *support) {
+    char text[8];
+    DEVICE_CALL(call, device);
+    support[1] = (unsigned)scenario_text(call.gpu, "gpm_dram", text, sizeof text);
+    return SUCCESS;
+}
+
+int nvmlGpmSampleAlloc(struct gpm_sample **sample) {
+    SYSTEM_CALL(call);
+    *sample = calloc(1, sizeof **sample);
+    gpm_samples++;
+    return SUCCESS;
+}
+
+int nvmlGpmSampleFree(struct gpm_sample *sample) {
+    SYSTEM_CALL(call);
+    free(sample);
+    gpm_samples--;
+    return SUCCESS;
+}
+
+int nvmlGpmSampleGet(device_t device, struct gpm_sample *sample) {
+    DEVICE_CALL(call, device);
+    sample->call = call;
+    return SUCCESS;
+}
+
+int nvmlGpmMetricsGet(struct gpm_metrics *window) {
+    if (users == 0) return UNINITIALIZED;
+    if (window->version != 1) return INVALID_ARGUMENT;
+    struct call call = scenario_enter(window->second->call.gpu, __func__);
+    if (call.code != SUCCESS) return call.code;
+    for (unsigned i = 0; i < window->count; i++) {
+        window->metrics[i].code = NOT_SUPPORTED;
+        for (unsigned j = 0; j < sizeof GPM_METRICS / sizeof *GPM_METRICS; j++)
+            if (window->metrics[i].id == GPM_METRICS[j].id &&
+                scenario_real(&call, GPM_METRICS[j].key, &window->metrics[i].value))
+                window->metrics[i].code = SUCCESS;
+    }
+    return SUCCESS;
+}
+
+/* For tests: what was made and not yet let go. */
+int fakeNvmlUsers(void) { return users; }
+int fakeNvmlEventSets(void) { return event_sets; }
+int fakeNvmlGpmSamples(void) { return gpm_samples; }

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define MAX_ENTRIES 96
+#define MAX_ENTRIES 128
 #define MAX_PROCESSES 256
 #define SCOPES (MAX_GPUS + 1) /* the system, then each GPU */
 
@@ -221,6 +221,28 @@ int scenario_number(const struct call *call, const char *key, unsigned long long
     if (!scenario_text(call->gpu, key, text, sizeof text)) return 0;
     *number = strtoull(word_at(text, call->position), NULL, 0);
     return 1;
+}
+
+int scenario_real(const struct call *call, const char *key, double *number) {
+    char text[256];
+    if (!scenario_text(call->gpu, key, text, sizeof text)) return 0;
+    *number = strtod(word_at(text, call->position), NULL);
+    return 1;
+}
+
+int scenario_next(int gpu, const char *key, unsigned *number) {
+    char *word = NULL;
+    char text[256], *rest = text;
+    pthread_mutex_lock(&lock);
+    struct entry *entry = find(&scopes[gpu + 1], key);
+    if (entry != NULL) {
+        snprintf(text, sizeof text, "%s", entry->text);
+        for (unsigned given = count(&scopes[gpu + 1], key) + 1; given > 0; given--)
+            word = strtok_r(rest, " ", &rest);
+    }
+    pthread_mutex_unlock(&lock);
+    if (word != NULL) *number = (unsigned)atoi(word);
+    return word != NULL;
 }
 
 unsigned scenario_processes(int gpu, const char *kind, struct process_row *rows, unsigned capacity) {

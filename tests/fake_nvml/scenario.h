@@ -28,6 +28,12 @@ int scenario_text(int gpu, const char *key, char *text, unsigned length);
 /* The number at the call's position, the last one repeating; 0 when the scenario lacks it. */
 int scenario_number(const struct call *call, const char *key, unsigned long long *number);
 
+/* As scenario_number, with a fraction; `nan` is one. */
+int scenario_real(const struct call *call, const char *key, double *number);
+
+/* The next number of a list: each is given once after the file was read; 0 when none is left. */
+int scenario_next(int gpu, const char *key, unsigned *number);
+
 /* Rows of a kind, copied to `rows` up to `capacity`; returns how many there are. */
 unsigned scenario_processes(int gpu, const char *kind, struct process_row *rows, unsigned capacity);
 

@@ -299,7 +299,9 @@ def test_a_gpu_that_was_reset_is_found_again_half_a_minute_later(fake_nvml: Fake
     assert bench.lost() == ["GPU-b"]
     assert fake_nvml.calls("nvmlInitWithFlags") == 1
     fake_nvml.play(Scenario(gpus=gpus("GPU-a", "GPU-b")))
-    bench.clock.advance(30.0)
+    bench.clock.advance(59.9)
+    assert bench.lost() == ["GPU-b"]
+    bench.clock.advance(0.1)
     assert bench.lost() == []
 
 

@@ -27,6 +27,7 @@ def _processes(view: View) -> Iterator[tuple[LabelValues, ProcessMemory]]:
 GPUS = Scope(("device", "uuid"), _gpus)
 GPU_SAMPLES = GPUS.part(lambda gpu: gpu.sample)
 GPU_MEMORY = GPU_SAMPLES.part(lambda sample: sample.memory)
+DETAILS = GPUS.part(lambda gpu: gpu.detail)
 USED_WINDOWS = GPUS.part(lambda gpu: gpu.used_window_bytes)
 PRESSURE_WINDOWS = GPUS.part(lambda gpu: gpu.pressure_window)
 EFFECTIVE_PRESSURE_WINDOWS = GPUS.part(lambda gpu: gpu.effective_pressure_window)
@@ -67,6 +68,17 @@ GPU = Subject(
             "gpu_power_watts",
             "Power that the GPU draws. Source: NVML power usage.",
             lambda sample: sample.power_watts,
+        ),
+        DETAILS.gauge(
+            "gpu_power_limit_watts",
+            "Power at which the driver holds the GPU back. Source: NVML enforced power limit.",
+            lambda detail: detail.power_limit_watts,
+        ),
+        DETAILS.counter(
+            "gpu_energy_joules_total",
+            "Energy that the GPU took since the driver was loaded. Source: NVML total energy "
+            "consumption.",
+            lambda detail: detail.counters.get("energy_joules"),
         ),
         GPU_SAMPLES.gauges(
             "gpu_temperature_celsius",
