@@ -26,17 +26,22 @@ class Prometheus:
     """A running server that is asked through its query API."""
 
     def __init__(self, port: int) -> None:
-        self._url = f"http://127.0.0.1:{port}/api/v1/query?"
+        self._url = f"http://127.0.0.1:{port}/api/v1/"
+
+    def ask(self, path: str, **parameters: str) -> list[dict[str, Any]]:
+        """The results of a query (`path` "query" or "query_range") as the API writes them."""
+        url = f"{self._url}{path}?{urllib.parse.urlencode(parameters)}"
+        with urllib.request.urlopen(url) as answer:
+            results: list[dict[str, Any]] = json.load(answer)["data"]["result"]
+        return results
 
     def values(self, query: str) -> dict[tuple[str, ...], float]:
         """Present values of a query, by their labels' values in the order of the labels' names."""
-        with urllib.request.urlopen(self._url + urllib.parse.urlencode({"query": query})) as answer:
-            results: list[dict[str, Any]] = json.load(answer)["data"]["result"]
         return {
             tuple(value for name, value in sorted(result["metric"].items())): float(
                 result["value"][1]
             )
-            for result in results
+            for result in self.ask("query", query=query)
         }
 
     def wait_for(
@@ -57,9 +62,16 @@ class Prometheus:
 @contextmanager
 def prometheus(address: str, directory: Path) -> Iterator[Prometheus]:
     """A server that scrapes `address` (HOST:PORT) and keeps its data in `directory`."""
+    with configured_prometheus(CONFIG.format(target=address), directory) as server:
+        yield server
+
+
+@contextmanager
+def configured_prometheus(text: str, directory: Path) -> Iterator[Prometheus]:
+    """A server with this configuration that keeps its data in `directory`."""
     program = require_program("prometheus")
     config = directory / "prometheus.yml"
-    config.write_text(CONFIG.format(target=address))
+    config.write_text(text)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     command = [

@@ -54,7 +54,7 @@ NOW = [
         steps=FULLNESS,
     ),
     stat(
-        "GPUs at 0.98 and above",
+        "GPUs over 0.98",
         "GPUs whose KV pool was full within the last 60 s.",
         target(f"sum({_OVER})"),
         unit="short",
