@@ -95,8 +95,10 @@ def test_names_in_a_panel_are_whole_and_differ(stage: Prometheus, uid: str) -> N
         names = []
         for target in panel["targets"]:
             query = by_place[f"{panel['title']} / {target['refId']}"]
-            for series in answer(stage, query, everything):
-                names.append(legend(target["legendFormat"], series["metric"]))
+            names += [
+                legend(target["legendFormat"], series["metric"])
+                for series in answer(stage, query, everything)
+            ]
         assert len(names) == len(set(names)), f"{panel['title']}: {sorted(names)}"
 
 
