@@ -1,0 +1,105 @@
+// The board: all groups of GPUs, and when they are drawn.
+
+import { Group } from "./group.js";
+
+const ROW_HEIGHTS = [
+  [2, 60],
+  [8, 38],
+  [16, 26],
+  [64, 17],
+]; // up to so many rows, they are this high in CSS pixels
+const DENSE_ROW_HEIGHT = 7; // beyond: names stand in the card only
+
+export class Board {
+  constructor(root, template) {
+    this.root = root;
+    this.holder = root.querySelector("#groups");
+    this.template = template;
+    this.groups = [];
+    this.cursor = null;
+    this.isDue = false;
+    this.resizes = new ResizeObserver((entries) => this.#resized(entries));
+    this.sights = new IntersectionObserver((entries) => this.#seen(entries), { rootMargin: "200px" });
+  }
+
+  /** Show a model from now on; rows are made anew only when others are to be shown. */
+  show(model) {
+    const isSame = this.model?.layoutKey === model.layoutKey && this.model.columns === model.columns;
+    this.model = model;
+    if (!isSame) this.#build();
+    for (const group of this.groups) group.redraw(model);
+    this.#refresh();
+  }
+
+  #build() {
+    const many = this.model.rows.length;
+    const [, height] = ROW_HEIGHTS.find(([limit]) => many <= limit) ?? [0, DENSE_ROW_HEIGHT];
+    this.root.classList.toggle("dense", height === DENSE_ROW_HEIGHT);
+    this.root.classList.toggle("few", height === ROW_HEIGHTS[0][1]);
+    this.resizes.disconnect();
+    this.sights.disconnect();
+    this.groups = this.model.groups.map(
+      (group) => new Group(this.template, this.model, group, height),
+    );
+    this.holder.replaceChildren(...this.groups.map((group) => group.section));
+    for (const group of this.groups) {
+      for (const canvas of [group.heatCanvas, group.memoryCanvas]) this.resizes.observe(canvas);
+      this.sights.observe(group.section);
+    }
+  }
+
+  /** Samples came: the model's newest column moved on, or grew. */
+  advance() {
+    const steps = this.model.newest - this.drawnTo;
+    for (const group of this.groups) group.advance(this.model, steps);
+    this.#refresh();
+  }
+
+  #refresh() {
+    this.drawnTo = this.model.newest;
+    this.#write();
+    this.paintSoon();
+  }
+
+  #write() {
+    for (const group of this.groups) if (group.isVisible) group.write(this.model);
+  }
+
+  /** Draw with the next frame of the screen. */
+  paintSoon() {
+    if (this.isDue || !this.model) return;
+    this.isDue = true;
+    requestAnimationFrame(() => {
+      this.isDue = false;
+      const look = lookOf(this.root);
+      for (const group of this.groups) if (group.isVisible) group.paint(this.model, this.cursor, look);
+      this.root.dataset.paintedColumn = this.drawnTo;
+      this.root.dataset.rows = this.model.rows.length;
+    });
+  }
+
+  #resized(entries) {
+    for (const { target, contentRect } of entries) {
+      target.width = Math.round(contentRect.width * devicePixelRatio);
+      target.height = Math.round(contentRect.height * devicePixelRatio);
+    }
+    this.paintSoon();
+  }
+
+  #seen(entries) {
+    for (const { target, isIntersecting } of entries) {
+      const group = this.groups.find((one) => one.section === target);
+      if (group) group.isVisible = isIntersecting;
+    }
+    this.#write();
+    this.paintSoon();
+  }
+}
+
+/** The page's colours for canvases, and how many pixels of the screen are one of CSS. */
+export function lookOf(element) {
+  const style = getComputedStyle(element);
+  const names = ["gap", "track", "surface", "text", "quiet", "preemption", "conflict"];
+  const colours = names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]);
+  return { ...Object.fromEntries(colours), scale: devicePixelRatio };
+}

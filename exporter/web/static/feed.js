@@ -1,0 +1,55 @@
+// The connection to /api/live: opens it, notices when it is lost, and opens it again where it ended.
+// Hands events on as they come; knows nothing of what they mean.
+
+const SILENT_MS = 6000; // nothing for so long: the connection is dead
+const AGAIN_MS = 1000;
+
+export class Feed {
+  /** `on`: full(data), delta(data), idle(data), lost(). */
+  constructor(on) {
+    this.on = on;
+  }
+
+  /** Follow a metric over a window; an earlier stream ends. */
+  open(metric, window) {
+    this.close();
+    this.question = new URLSearchParams({ metric, window });
+    this.#connect();
+  }
+
+  /** Stop; nothing more comes. */
+  close() {
+    this.source?.close();
+    this.source = null;
+    this.lastId = null;
+    clearTimeout(this.timer);
+  }
+
+  #connect() {
+    if (this.lastId) this.question.set("after", this.lastId);
+    else this.question.delete("after");
+    this.source = new EventSource(`api/live?${this.question}`);
+    for (const kind of ["full", "delta", "idle"]) {
+      this.source.addEventListener(kind, (event) => {
+        if (event.lastEventId) this.lastId = event.lastEventId;
+        this.#waitFor(SILENT_MS);
+        this.on[kind](JSON.parse(event.data));
+      });
+    }
+    this.source.addEventListener("error", (event) => {
+      const isOver = event.target.readyState === EventSource.CLOSED; // an answer that is no 200
+      this.#waitFor(isOver ? AGAIN_MS : SILENT_MS);
+      this.on.lost();
+    });
+    this.#waitFor(SILENT_MS);
+  }
+
+  #waitFor(ms) {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      this.source.close();
+      this.on.lost();
+      this.#connect();
+    }, ms);
+  }
+}

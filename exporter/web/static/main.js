@@ -1,0 +1,122 @@
+// The page: what it shows, from where it comes, and what a person asked for.
+
+import { Board, lookOf } from "./board.js";
+import { sentence, showCard } from "./card.js";
+import { choices, remember, themeSwitch, wanted } from "./controls.js";
+import { csvOf, fileName } from "./csv.js";
+import { Cursor } from "./cursor.js";
+import { exportMenu } from "./exports.js";
+import { Feed } from "./feed.js";
+import { clock, duration } from "./format.js";
+import { summary } from "./headline.js";
+import { METRICS, WINDOWS } from "./metrics.js";
+import { Model } from "./model.js";
+import { pictureOf } from "./picture.js";
+import { writeEvents, writeLegend, writeTicks } from "./surroundings.js";
+
+const at = (id) => document.getElementById(id);
+const choice = wanted();
+let model = null;
+let isPaused = false;
+
+const board = new Board(at("board"), at("group"));
+const cursor = new Cursor(board, (where, place, isByKey) => {
+  at("card").hidden = where === null;
+  if (where === null) return;
+  showCard(at("card"), model, where, place);
+  if (isByKey) at("spoken").textContent = sentence(model, where);
+});
+
+const feed = new Feed({
+  full(event) {
+    const former = model;
+    model = new Model(event, former);
+    if (isPaused) {
+      feed.close(); // one look at another metric or window of the moment that is held
+      model.hold(former);
+    }
+    board.show(model);
+    writeTicks(at("ticks"), model);
+    at("replay").hidden = model.replay === null;
+    at("replay").textContent = `Replay of ${model.replay}: these figures are not of this machine.`;
+    shown();
+  },
+  delta(event) {
+    model.apply(event);
+    board.advance();
+    shown();
+  },
+  idle({ age_s: age, is_stale: isStale }) {
+    if (isStale) tell("stale", `The exporter stands still: its newest sample is ${duration(age)} old.`);
+    else tell(model ? "live" : "connecting");
+  },
+  lost(reason) {
+    const end = model ? ` What you see ended at ${clock(model.unixS)}.` : "";
+    tell("lost", `Connection lost, trying again.${end}${reason ? ` The server says: ${reason}` : ""}`);
+  },
+});
+
+/** A model with something new is on the board: write all that is not on a canvas. */
+function shown() {
+  tell(isPaused ? "paused" : "live");
+  const { headline, subline, isFull = false } = summary(model);
+  at("headline").textContent = headline;
+  at("headline").dataset.full = isFull;
+  at("subline").textContent = subline;
+  writeLegend(at("legend"), model);
+  writeEvents(at("events"), model);
+  cursor.follow();
+}
+
+const STATES = {
+  connecting: () => "Connecting",
+  live: () => `${model.replay === null ? "Live" : "Replay"}, ${clock(model.unixS)} UTC`,
+  paused: () => `Paused at ${clock(model.unixS)} UTC`,
+  stale: () => "No new samples",
+  lost: () => "Connection lost",
+};
+
+function tell(state, trouble = "") {
+  document.body.dataset.connection = state;
+  at("connection").textContent = STATES[state]();
+  at("lost").hidden = trouble === "";
+  if (at("lost").textContent !== trouble) at("lost").textContent = trouble; // read out once
+}
+
+function follow() {
+  remember(choice);
+  feed.open(choice.metric, choice.window);
+}
+
+function pause() {
+  if (model === null) return;
+  isPaused = !isPaused;
+  at("pause").setAttribute("aria-pressed", isPaused);
+  at("pause").textContent = isPaused ? "Resume" : "Pause";
+  if (isPaused) feed.close();
+  else follow();
+  tell(isPaused ? "paused" : "connecting");
+}
+
+for (const [name, table] of [
+  ["metric", METRICS],
+  ["window", WINDOWS],
+]) {
+  choices(at(name), table, choice[name], (key) => {
+    choice[name] = key;
+    follow();
+  });
+}
+at("pause").addEventListener("click", pause);
+addEventListener("keydown", (event) => {
+  if (event.key === "p" && !event.ctrlKey && !event.metaKey && !event.altKey) pause();
+});
+exportMenu(at("export"), {
+  csv: () => csvOf(model),
+  png: () => pictureOf(model, board.groups, summary(model), lookOf(at("board"))),
+  name: (kind) => fileName(model, kind),
+  onDone: (text) => (at("done").textContent = text),
+});
+themeSwitch(at("theme"), () => board.paintSoon());
+at("controls").addEventListener("submit", (event) => event.preventDefault());
+follow();
