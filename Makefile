@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-engine test-engines test-deploy check format bench docs dashboards golden clean
+.PHONY: help demo test test-browser test-engine test-engines test-deploy check format bench docs dashboards golden clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -26,7 +26,10 @@ demo: $(DEMO)/.installed ## run the daemon on the bundled recording, at http://l
 	@$(DEMO)/bin/vllm-memory-exporter demo
 
 test: $(STAMP) ## set up and run the test suite
-	$(BIN)/pytest
+	$(BIN)/pytest --ignore=tests/browser
+
+test-browser: $(STAMP) ## the live page in Debian's chromium
+	$(BIN)/pytest tests/browser
 
 ENGINE_BIN := .venv-engine/bin
 ENGINE_STAMP := .venv-engine/.installed

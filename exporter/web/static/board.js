@@ -1,6 +1,7 @@
 // The board: all groups of GPUs, and when they are drawn.
 
 import { Group } from "./group.js";
+import { fit } from "./paint.js";
 
 const ROW_HEIGHTS = [
   [2, 60],
@@ -18,7 +19,7 @@ export class Board {
     this.groups = [];
     this.cursor = null;
     this.isDue = false;
-    this.resizes = new ResizeObserver((entries) => this.#resized(entries));
+    new ResizeObserver(() => this.paintSoon()).observe(this.holder);
     this.sights = new IntersectionObserver((entries) => this.#seen(entries), { rootMargin: "200px" });
   }
 
@@ -36,16 +37,12 @@ export class Board {
     const [, height] = ROW_HEIGHTS.find(([limit]) => many <= limit) ?? [0, DENSE_ROW_HEIGHT];
     this.root.classList.toggle("dense", height === DENSE_ROW_HEIGHT);
     this.root.classList.toggle("few", height === ROW_HEIGHTS[0][1]);
-    this.resizes.disconnect();
     this.sights.disconnect();
     this.groups = this.model.groups.map(
       (group) => new Group(this.template, this.model, group, height),
     );
     this.holder.replaceChildren(...this.groups.map((group) => group.section));
-    for (const group of this.groups) {
-      for (const canvas of [group.heatCanvas, group.memoryCanvas]) this.resizes.observe(canvas);
-      this.sights.observe(group.section);
-    }
+    for (const group of this.groups) this.sights.observe(group.section);
   }
 
   /** Samples came: the model's newest column moved on, or grew. */
@@ -72,18 +69,15 @@ export class Board {
     requestAnimationFrame(() => {
       this.isDue = false;
       const look = lookOf(this.root);
-      for (const group of this.groups) if (group.isVisible) group.paint(this.model, this.cursor, look);
+      const visible = this.groups.filter((group) => group.isVisible);
+      for (const { heatCanvas, memoryCanvas } of visible) {
+        fit(heatCanvas, look.scale);
+        fit(memoryCanvas, look.scale);
+      }
+      for (const group of visible) group.paint(this.model, this.cursor, look);
       this.root.dataset.paintedColumn = this.drawnTo;
       this.root.dataset.rows = this.model.rows.length;
     });
-  }
-
-  #resized(entries) {
-    for (const { target, contentRect } of entries) {
-      target.width = Math.round(contentRect.width * devicePixelRatio);
-      target.height = Math.round(contentRect.height * devicePixelRatio);
-    }
-    this.paintSoon();
   }
 
   #seen(entries) {

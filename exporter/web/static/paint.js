@@ -6,6 +6,14 @@ import { OWNERS, stripes } from "./owners.js";
 
 export const LANE = 16; // CSS pixels above the samples, as --lane in live.css
 
+/** Give a canvas as many pixels as it has on the screen. */
+export function fit(canvas, scale) {
+  const wide = Math.round(canvas.clientWidth * scale);
+  const tall = Math.round(canvas.clientHeight * scale);
+  if (canvas.width !== wide) canvas.width = wide;
+  if (canvas.height !== tall) canvas.height = tall;
+}
+
 /** Samples of a group: the picture over a striped ground, signs above, the cursor on top. */
 export function paintHeat(canvas, heat, signs, cursor, look) {
   const context = canvas.getContext("2d");
