@@ -79,5 +79,5 @@ def _slot(record: TraceRecord) -> Slot:
     if isinstance(record, TorchRecord):
         return "torch", record.rank
     if isinstance(record, EngineRecord):
-        return f"engine {record.origin} {record.role or ''}", 0
+        return f"engine {record.origin} {record.role or ''}", record.rank or 0
     return f"kv {record.origin}", 0

@@ -14,10 +14,11 @@ def torch(pid: int, rank: int) -> TorchRecord:
     )
 
 
-def facts(pid: int) -> EngineRecord:
+def facts(pid: int, role: str = "engine", rank: int | None = None) -> EngineRecord:
     return EngineRecord(
-        v=1, ts_unix_ns=1, pid=pid, replica="node-1", engine="0", interval_s=30.0, role="engine"
-    )
+        v=1, ts_unix_ns=1, pid=pid, replica="node-1", engine="0", interval_s=30.0, role=role,
+        rank=rank,
+    )  # fmt: skip
 
 
 def test_one_process_keeps_its_name() -> None:
@@ -59,6 +60,14 @@ def test_ranks_of_one_engine_are_no_duplicates() -> None:
     identities = Identities()
     names = [identities.replica_of(torch(20 + rank, rank), 0.0) for rank in range(4)]
     assert names == ["node-1"] * 4
+
+
+def test_the_facts_that_each_rank_tells_of_itself_make_no_duplicate() -> None:
+    identities = Identities()
+    records = [facts(10), *(facts(20 + rank, "worker", rank) for rank in range(4))]
+    assert {identities.replica_of(record, 0.0) for record in records} == {"node-1"}
+    assert identities.duplicates(0.0) == 0
+    assert identities.replica_of(facts(30, "worker", 3), 1.0) == "node-1#30"
 
 
 def test_other_replicas_are_no_duplicates() -> None:
