@@ -8,7 +8,7 @@ import inspect
 import json
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +16,35 @@ BLOCK_SIZE = 16
 EOS = 2
 
 
-def write_model(path: Path) -> Path:
-    """A folder that vLLM takes for a small Llama with a word-level tokenizer; it has no weights."""
+SMALL = {
+    "hidden_size": 256,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "num_hidden_layers": 2,
+    "vocab_size": 2048,
+    "max_position_embeddings": 2048,
+}
+LLAMA_3_8B = {
+    "hidden_size": 4096,
+    "intermediate_size": 14_336,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "num_hidden_layers": 32,
+    "vocab_size": 128_256,
+    "max_position_embeddings": 8192,
+}
+
+
+def write_model(path: Path, shape: Mapping[str, int] = SMALL) -> Path:
+    """A folder that vLLM takes for a Llama with a word-level tokenizer; it has no weights."""
     path.mkdir(parents=True, exist_ok=True)
     config = {
+        **shape,
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
-        "hidden_size": 256,
-        "intermediate_size": 128,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 64,
-        "num_hidden_layers": 2,
-        "vocab_size": 2048,
-        "max_position_embeddings": 2048,
         "rms_norm_eps": 1e-5,
         "hidden_act": "silu",
         "bos_token_id": 1,
@@ -37,7 +52,9 @@ def write_model(path: Path) -> Path:
         "torch_dtype": "bfloat16",
         "tie_word_embeddings": False,
     }
-    vocabulary = {"<unk>": 0, "<s>": 1, "</s>": 2} | {f"t{i}": i for i in range(3, 2048)}
+    vocabulary = {"<unk>": 0, "<s>": 1, "</s>": 2} | {
+        f"t{i}": i for i in range(3, shape["vocab_size"])
+    }
     tokenizer: dict[str, object] = {
         "version": "1.0",
         "truncation": None,
@@ -54,7 +71,7 @@ def write_model(path: Path) -> Path:
         "bos_token": "<s>",
         "eos_token": "</s>",
         "unk_token": "<unk>",
-        "model_max_length": 2048,
+        "model_max_length": shape["max_position_embeddings"],
     }
     (path / "config.json").write_text(json.dumps(config))
     (path / "tokenizer.json").write_text(json.dumps(tokenizer))
