@@ -6,6 +6,7 @@ from pathlib import Path
 
 from exporter.analysis.conflict_signs import ConflictRules
 from exporter.clock import Clock, ManualClock, SystemClock
+from exporter.errors import ConfigError
 from exporter.pipeline import Pipeline
 from exporter.records.process import RecordedProcesses
 from exporter.records.source import Source
@@ -87,7 +88,7 @@ class FrozenApp:
 def build(settings: Settings) -> App | FrozenApp:
     """The app that the settings ask for; nothing is read yet but a recording.
 
-    Raises: RecordingError: the recording cannot be used.
+    Raises: RecordingError: the recording cannot be used. ConfigError: an extra is missing.
     """
     if settings.replay is None:
         return _live(settings)
@@ -135,6 +136,8 @@ def _live(settings: Settings) -> App:
     if settings.trace_paths:
         sources.append(TraceSource(settings.trace_paths, TRACE_INTERVAL_S, clock))
     sources.extend(EngineMetricsSource(url, clock) for url in settings.engine_urls)
+    if settings.kubernetes_pod_resources is not None:
+        sources.append(_pod_resources(settings.kubernetes_pod_resources, clock))
     if not settings.trace_paths and not settings.engine_urls:
         log.warning(
             "no --trace.path: only GPU figures are served; to see KV cache and page tables,"
@@ -151,3 +154,15 @@ def _live(settings: Settings) -> App:
         configured_unix_s=clock.unix_ns() / 1e9,
     )
     return App(clock, pipeline, runner)
+
+
+def _pod_resources(socket_path: str, clock: Clock) -> Source:
+    """The source that alone needs gRPC, imported only here: it is large and comes with an extra."""
+    try:
+        from exporter.sources.pod_resources import PodResourcesSource
+    except ImportError as exc:
+        raise ConfigError(
+            f"--kubernetes.pod-resources: gRPC cannot be loaded ({exc});"
+            " pip install 'vllm-memory-exporter[kubernetes]'"
+        ) from exc
+    return PodResourcesSource(socket_path, clock)

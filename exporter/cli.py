@@ -49,6 +49,13 @@ SOURCE_OPTIONS = (
         " plugin; NAME is the replica.",
     ),
     click.option(
+        "--kubernetes.pod-resources",
+        "kubernetes_pod_resources",
+        metavar="SOCKET",
+        help="The kubelet's pod-resources socket, to tell which pod has which GPU; needs the extra"
+        " [kubernetes].",
+    ),
+    click.option(
         "--conflicts.expected_processes",
         "conflicts_expected_processes",
         multiple=True,

@@ -31,6 +31,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     nvml_interval_s: float = 0.5
     trace_paths: tuple[str, ...] = ()
     engine_urls: tuple[EngineUrl, ...] = ()
+    kubernetes_pod_resources: str | None = None
     conflicts_expected_processes: tuple[str, ...] = ()
     replay: str | None = None
     replay_freeze_at_s: float | None = None
@@ -209,6 +210,13 @@ _TABLE = {
         ),
         _Setting("trace.path", "trace_paths", _texts, "a file, directory or glob, or a list"),
         _Setting("engine.url", "engine_urls", _engine_urls, "URL or NAME=URL, or a list"),
+        _Setting(
+            "kubernetes.pod-resources",
+            "kubernetes_pod_resources",
+            _text,
+            "the path of the kubelet's socket, for example"
+            " /var/lib/kubelet/pod-resources/kubelet.sock",
+        ),
         _Setting(
             "conflicts.expected_processes",
             "conflicts_expected_processes",

@@ -9,6 +9,7 @@ from exporter.records.conflict import Conflict, ProcessRow
 from exporter.records.device import DeviceFacts, DeviceMemory, DeviceSample, ProcessMemory
 from exporter.records.device_detail import DeviceDetail
 from exporter.records.ledger import Ledger
+from exporter.records.pods import GpuHolder
 from exporter.records.source import Histogram, SourceHealth
 from exporter.records.trace import (
     Blocks,
@@ -21,7 +22,15 @@ from exporter.records.trace import (
     Slots,
     TorchRecord,
 )
-from exporter.records.view import DeviceView, EngineCounters, EngineView, RankView, View, Window
+from exporter.records.view import (
+    DeviceView,
+    EngineCounters,
+    EngineView,
+    GpuHolderView,
+    RankView,
+    View,
+    Window,
+)
 
 TS_UNIX_NS = 1_795_960_065_000_000_000
 S = TypeVar("S", bound=Struct)
@@ -264,6 +273,9 @@ def make_view(**changes: Any) -> View:
         duplicate_identities=1,
         conflicts=(co_tenant(),),
         ledger_incoherent={"stale": 11, "asleep": 0},
+        gpu_holders=(
+            GpuHolderView(device=0, holder=GpuHolder(gpu_uuid(0), "serving", "blue-0", "vllm")),
+        ),
         config_reload_success=True,
         config_reload_unix_s=1_795_960_000.5,
     )
@@ -288,6 +300,7 @@ def bare_view() -> View:
         capabilities={},
         conflicts=(),
         ledger_incoherent={},
+        gpu_holders=(),
         config_reload_success=None,
         config_reload_unix_s=None,
     )

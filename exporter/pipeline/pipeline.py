@@ -10,9 +10,11 @@ from exporter.analysis.rank_imbalance import with_rank_imbalance
 from exporter.clock import Clock
 from exporter.pipeline.device_state import DeviceState
 from exporter.pipeline.ledger_state import LedgerState
+from exporter.pipeline.pod_state import PodState
 from exporter.pipeline.trace_state import TraceState
 from exporter.records.device import DeviceReading
 from exporter.records.device_detail import DetailReading, LaneReading, XidReading
+from exporter.records.pods import PodReading
 from exporter.records.process import ProcessFacts, RecordedProcesses
 from exporter.records.source import Reading, SourceHealth
 from exporter.records.trace import TraceReading
@@ -61,6 +63,7 @@ class Pipeline:
         self._devices: dict[str, DeviceState] = {}
         self._device_order: tuple[str, ...] = ()
         self._trace = TraceState()
+        self._pods = PodState()
         self._ledgers = LedgerState(rules or ConflictRules(), processes or RecordedProcesses())
         self._trace_lines: dict[str, int] = {}
         self._dropped_bytes = 0
@@ -126,6 +129,8 @@ class Pipeline:
         for reading in readings:
             if isinstance(reading, DeviceReading):
                 self._observe_devices(reading, now_s, now_unix_ns, usage_by_uuid)
+            elif isinstance(reading, PodReading):
+                self._pods.observe(reading, now_s - max(0, now_unix_ns - reading.ts_unix_ns) / 1e9)
             elif not isinstance(reading, TraceReading):
                 self._observe_lane(reading, now_s, now_unix_ns)
         view = self._compose(now_s, now_unix_ns, usage_by_uuid)
@@ -208,6 +213,7 @@ class Pipeline:
             duplicate_identities=self._trace.duplicates(now_s),
             conflicts=self._ledgers.conflicts,
             ledger_incoherent=self._ledgers.incoherent,
+            gpu_holders=self._pods.view(now_s, index_by_uuid),
             config_reload_success=None if self._configured_unix_s is None else True,
             config_reload_unix_s=self._configured_unix_s,
         )

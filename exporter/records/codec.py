@@ -1,7 +1,7 @@
 """The lines of a recording and their JSON; knows no files and no order of lines.
 
-A recording is JSON Lines: one `RecordingHeader`, then device readings and trace records as they
-arrived. Each line names its type in ``type``.
+A recording is JSON Lines: one `RecordingHeader`, then device readings, pods and trace records
+as they arrived. Each line names its type in ``type``.
 """
 
 from typing import Annotated
@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from exporter.records.device import DeviceReading
 from exporter.records.device_detail import LaneReading
+from exporter.records.pods import PodReading
 from exporter.records.trace import Text, TraceRecord, UnixNs
 
 RECORDING_VERSION = 1
@@ -34,7 +35,7 @@ class RecordingHeader(
     note: Text | None = None
 
 
-RecordingLine = RecordingHeader | DeviceReading | LaneReading | TraceRecord
+RecordingLine = RecordingHeader | DeviceReading | LaneReading | PodReading | TraceRecord
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[RecordingLine] = msgspec.json.Decoder(RecordingLine)

@@ -7,9 +7,10 @@ from msgspec import Struct
 
 from exporter.records.device import DeviceReading
 from exporter.records.device_detail import LaneReading
+from exporter.records.pods import PodReading
 from exporter.records.trace import TraceReading
 
-Reading = DeviceReading | LaneReading | TraceReading
+Reading = DeviceReading | LaneReading | PodReading | TraceReading
 
 
 class Source(Protocol):

@@ -6,6 +6,7 @@ from exporter.records.conflict import Conflict, ConflictKind
 from exporter.records.device import DeviceFacts, DeviceSample
 from exporter.records.device_detail import DeviceDetail, DeviceProfile
 from exporter.records.ledger import Ledger, Owner, RankOwner
+from exporter.records.pods import GpuHolder
 from exporter.records.source import Histogram, SourceHealth
 from exporter.records.trace import EngineRecord, KvRecord, TorchRecord
 
@@ -111,6 +112,13 @@ class RankView(Struct, frozen=True, kw_only=True):
     parts_bytes: dict[Owner, int] | None = None
 
 
+class GpuHolderView(Struct, frozen=True, kw_only=True):
+    """A container and its GPU. `device` is the GPU's NVML index, None when NVML lacks its uuid."""
+
+    device: int | None
+    holder: GpuHolder
+
+
 class View(Struct, frozen=True, kw_only=True):
     """One moment as every consumer sees it.
 
@@ -135,5 +143,6 @@ class View(Struct, frozen=True, kw_only=True):
     duplicate_identities: int
     conflicts: tuple[Conflict, ...] = ()
     ledger_incoherent: dict[str, int] = {}
+    gpu_holders: tuple[GpuHolderView, ...] = ()
     config_reload_success: bool | None = None
     config_reload_unix_s: float | None = None

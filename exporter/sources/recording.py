@@ -16,6 +16,7 @@ from exporter.errors import RecordingError
 from exporter.records.codec import RecordingHeader, RecordingLine, decode_line
 from exporter.records.device import DeviceReading
 from exporter.records.device_detail import DetailReading, LaneReading
+from exporter.records.pods import PodReading
 from exporter.records.source import Reading
 from exporter.records.trace import EngineRecord, TraceReading, TraceRecord
 from exporter.sources.lap_counters import (
@@ -39,9 +40,9 @@ class Event(Struct, frozen=True):
 class Recording:
     """A header and the events of one lap, in order.
 
-    Trace records and details are played with the device reading that follows them in the file, just
-    before it; a device reading whose time lies before its predecessor's (a clock was set) right
-    after that.
+    Trace records, pods and details are played with the device reading that follows them in the
+    file, just before it; a device reading whose time lies before its predecessor's (a clock was
+    set) right after that.
     `begin_unix_ns`: when the first device reading was taken. `duration_s` is the length of a lap:
     until the last event, and one interval more, so that the step from the end to the start is as
     long as any other.
@@ -145,12 +146,12 @@ def _events(path: Path, lines: Iterable[RecordingLine]) -> Iterator[Event]:
     begin_ns: int | None = None
     at_s = 0.0
     records: list[TraceRecord] = []
-    lanes: list[LaneReading] = []
+    others: list[LaneReading | PodReading] = []
     for number, line in enumerate(lines, start=2):
         if isinstance(line, RecordingHeader):
             raise RecordingError(f"{path}: line {number}: a second header")
-        if isinstance(line, LaneReading):
-            lanes.append(line)
+        if isinstance(line, LaneReading | PodReading):
+            others.append(line)
             continue
         if not isinstance(line, DeviceReading):
             records.append(line)
@@ -162,9 +163,9 @@ def _events(path: Path, lines: Iterable[RecordingLine]) -> Iterator[Event]:
             trace = TraceReading(records=tuple(records), lines={}, dropped_bytes=0, files=0)
             yield Event(at_s, trace)
             records.clear()
-        for lane in lanes:
-            yield Event(at_s, lane)
-        lanes.clear()
+        for reading in others:
+            yield Event(at_s, reading)
+        others.clear()
         yield Event(at_s, line)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from exporter.records.device import ProcessMemory
-from exporter.records.view import DeviceView, View
+from exporter.records.view import DeviceView, GpuHolderView, View
 from exporter.views.metrics.family import LabelValues, Subject
 from exporter.views.metrics.scope import Scope
 
@@ -24,6 +24,13 @@ def _processes(view: View) -> Iterator[tuple[LabelValues, ProcessMemory]]:
             yield (*values, str(process.pid), process.name or ""), process
 
 
+def _holders(view: View) -> Iterator[tuple[LabelValues, GpuHolderView]]:
+    for seen in view.gpu_holders:
+        device = "" if seen.device is None else device_label(seen.device)
+        holder = seen.holder
+        yield (device, holder.uuid, holder.namespace, holder.pod, holder.container), seen
+
+
 GPUS = Scope(("device", "uuid"), _gpus)
 GPU_SAMPLES = GPUS.part(lambda gpu: gpu.sample)
 GPU_MEMORY = GPU_SAMPLES.part(lambda sample: sample.memory)
@@ -32,6 +39,7 @@ USED_WINDOWS = GPUS.part(lambda gpu: gpu.used_window_bytes)
 PRESSURE_WINDOWS = GPUS.part(lambda gpu: gpu.pressure_window)
 EFFECTIVE_PRESSURE_WINDOWS = GPUS.part(lambda gpu: gpu.effective_pressure_window)
 PROCESSES = Scope((*GPUS.labels, "pid", "process_name"), _processes)
+HOLDERS = Scope((*GPUS.labels, "namespace", "pod", "container"), _holders)
 
 GPU = Subject(
     "GPU",
@@ -51,6 +59,13 @@ GPU = Subject(
             "gpu_up",
             "1 when NVML answers for this GPU, 0 when a GPU once seen is lost.",
             lambda gpu: gpu.is_up,
+        ),
+        HOLDERS.info(
+            "gpu_pod_info",
+            "A container to which Kubernetes gave this GPU or a share of it, value 1; uuid may be "
+            "that of a MIG slice. device is empty when NVML does not list the uuid. Source: the "
+            "kubelet's pod-resources API.",
+            {},
         ),
         GPU_SAMPLES.gauge(
             "gpu_utilization_ratio",
