@@ -42,7 +42,7 @@ def test_a_recording_of_this_machine_replays_to_the_same_figures(
     assert re.search(r"wrote .*incident.jsonl: \d+ lines, \d+ bytes", result.stderr)
     kinds = [json.loads(line)["type"] for line in recording.read_text().splitlines()]
     assert kinds[0] == "recording"
-    assert set(kinds[1:]) == {"device", "kv", "torch"}
+    assert {"device", "kv", "torch"} <= set(kinds[1:])
 
     with running("serve", "--replay", str(recording), "--replay.freeze-at", "0.5") as daemon:
         samples = daemon.samples()
