@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-engine test-engines test-deploy check format bench docs dashboards golden clean
+.PHONY: help demo test test-browser test-engine test-engines test-deploy check format bench docs dashboards manifests golden clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -49,10 +49,10 @@ test-engines: $(ENGINE_STAMP) ## the plugin on the real scheduler of eleven vLLM
 DEPLOY_BIN := .venv-deploy/bin
 DEPLOY_STAMP := .venv-deploy/.installed
 
-$(DEPLOY_STAMP): pyproject.toml tests/deploy/fetch_kustomize.sh
+$(DEPLOY_STAMP): pyproject.toml tests/deploy/fetch_tools.sh
 	$(PYTHON) -m venv .venv-deploy
 	$(DEPLOY_BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,deploy]'
-	tests/deploy/fetch_kustomize.sh $(DEPLOY_BIN)
+	tests/deploy/fetch_tools.sh $(DEPLOY_BIN)
 	@touch $@
 
 test-deploy: $(DEPLOY_STAMP) ## image, manifests, chart and compose files against their validators (needs Debian)
@@ -85,6 +85,9 @@ docs: $(STAMP) ## write docs/metrics.md from the metric table
 
 dashboards: $(STAMP) ## write dashboards/*.json from their generator
 	$(BIN)/python -m dashboards.generate
+
+manifests: $(STAMP) ## write the Prometheus operator's rules from deploy/prometheus/rules
+	$(BIN)/python -m tests.tools.make_prometheus_rules > deploy/kubernetes/components/prometheus-operator/prometheusrules.yaml
 
 golden: $(STAMP) ## write the golden files anew; read the diff before committing
 	$(BIN)/python -m tests.golden.capture

@@ -19,10 +19,12 @@ def free_port() -> str:
         return str(listener.getsockname()[1])
 
 
-def run(image: Image, command: list[str]) -> subprocess.CompletedProcess[str]:
-    """A process of the image, until it ends."""
+def run(
+    image: Image, command: list[str], *, user: str = "", is_read_only: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """A process of the image, until it ends; as its own user unless another is given."""
     return subprocess.run(
-        _argv(image, command),
+        _argv(image, command, user or image.user, is_read_only=is_read_only),
         cwd=image.here(image.working_directory),
         env=image.variables(),
         capture_output=True,
@@ -36,7 +38,7 @@ def run(image: Image, command: list[str]) -> subprocess.CompletedProcess[str]:
 def running(image: Image, arguments: list[str]) -> Iterator[Daemon]:
     """The image's entry point with these arguments, until the block ends."""
     process = subprocess.Popen(
-        _argv(image, [*image.entrypoint, *arguments]),
+        _argv(image, [*image.entrypoint, *arguments], image.user, is_read_only=True),
         cwd=image.here(image.working_directory),
         env=image.variables(),
         stderr=subprocess.PIPE,
@@ -49,13 +51,14 @@ def running(image: Image, arguments: list[str]) -> Iterator[Daemon]:
         daemon.close()
 
 
-def _argv(image: Image, command: list[str]) -> list[str]:
-    """No file may grow; an ordinary user who runs the tests stays itself.
+def _argv(image: Image, command: list[str], user: str, *, is_read_only: bool) -> list[str]:
+    """An ordinary user who runs the tests stays itself; read-only: no file may grow.
 
     Programs are looked up in the caller's PATH, but by `env` in the image's.
     """
-    user, group = image.user.split(":")
-    become = ["setpriv", f"--reuid={user}", f"--regid={group}", "--clear-groups", "--no-new-privs"]
+    uid, gid = user.split(":")
+    become = ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--no-new-privs"]
     drop = ["--inh-caps=-all", "--bounding-set=-all"]
     prefix = [*become, *drop] if os.geteuid() == 0 else []
-    return [*prefix, "prlimit", "--fsize=0", "env", *map(image.here, command)]
+    limit = ["prlimit", "--fsize=0"] if is_read_only else []
+    return [*prefix, *limit, "env", *map(image.here, command)]

@@ -134,6 +134,39 @@ def test_the_demo_runs_in_it_and_ends_when_told(image: Image) -> None:
         assert seconds < 2
 
 
+@pytest.mark.parametrize("engine_user", ["0:0", "2000:0", "1000650000:0"])
+def test_the_exporter_reads_what_an_engine_of_another_user_writes_and_rotates(
+    image: Image, public_directory: Path, engine_user: str
+) -> None:
+    """As in an emptyDir: anyone may write, and the plugin alone writes and deletes."""
+    trace = public_directory / f"trace-{engine_user.partition(':')[0]}"
+    trace.mkdir()
+    trace.chmod(0o777)
+    name = "vllm-0.engine.dp0.r0.7-1.jsonl"
+    line = '{"page_table": {"num_pages": 42, "contiguous_pages": 17}}\n'
+    writer = (
+        "from pathlib import Path; from exporter.plugin.trace_file import TraceFile\n"
+        f"file = TraceFile(Path({str(trace)!r}), {name!r}, 65536)\n"
+        f"line = {line!r}.encode()\n"
+        "while not Path(f'{file.path}.1').exists():\n"
+        "    file.prepare(len(line)); file.append(line)"
+    )
+    written = run(image, ["python", "-c", writer], user=engine_user, is_read_only=False)
+    assert (written.returncode, written.stderr) == (0, "")
+    flags = ["--no-nvml", f"--trace.path={trace}", "--web.listen-address=127.0.0.1:0"]
+    with running(image, ["serve", *flags]) as daemon:
+        ratios = [
+            value
+            for series, value in daemon.wait_for(has_contiguity).items()
+            if series.startswith("vllm_page_table_contiguity_ratio")
+        ]
+    assert ratios == [pytest.approx(17 / 42)]
+
+
+def has_contiguity(samples: dict[str, float]) -> bool:
+    return any(series.startswith("vllm_page_table_contiguity_ratio") for series in samples)
+
+
 def test_the_plugin_recipe_installs_one_package_that_vllm_finds(
     image: Image, public_directory: Path
 ) -> None:

@@ -4,6 +4,6 @@ import sys
 from pathlib import Path
 
 
-def tool(name: str) -> Path:
+def tool(name: str) -> str:
     """A program that was installed beside this Python."""
-    return Path(sys.executable).with_name(name)
+    return str(Path(sys.executable).with_name(name))

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Puts kustomize into the directory $1, from Debian 13, without touching this machine's own packages:
-# Debian 12 has none, and the binary needs no more than libc 2.34. Needs no privileges.
+# Puts kustomize and docker-compose (which renders its files without an engine) into the directory $1,
+# from Debian 13, without touching this machine's own packages and without privileges: Debian 12 lacks
+# them, and the two programs need no more than its libc.
 set -eu
 suite=trixie
 here=$(mktemp -d)
@@ -18,6 +19,6 @@ APT::Sandbox::User "";
 EOF
 export APT_CONFIG="$here/conf"
 apt-get update -qq
-(cd "$here" && apt-get download -qq "kustomize/$suite")
-dpkg-deb -x "$here"/kustomize_*.deb "$here/package"
-install "$here/package/usr/bin/kustomize" "$1/kustomize"
+(cd "$here" && apt-get download -qq "kustomize/$suite" "docker-compose/$suite")
+for package in "$here"/*.deb; do dpkg-deb -x "$package" "$here/files"; done
+install "$here/files/usr/bin/kustomize" "$here/files/usr/libexec/docker/cli-plugins/docker-compose" "$1"
