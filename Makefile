@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-engine test-engines test-deploy check format bench docs dashboards manifests golden clean
+.PHONY: help demo test test-browser test-engine test-engines test-deploy test-dashboards check format bench docs dashboards manifests golden clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -58,6 +58,15 @@ $(DEPLOY_STAMP): pyproject.toml tests/deploy/fetch_tools.sh
 test-deploy: $(DEPLOY_STAMP) ## image, manifests, chart and compose files against their validators (needs Debian)
 	REQUIRE_DEPLOY=1 $(DEPLOY_BIN)/pytest -p no:cloudcoil tests/deploy
 
+GRAFANA_TYPES := .npm-dashboards
+$(GRAFANA_TYPES)/.installed: tests/dashboards/schema/package.json
+	mkdir -p $(GRAFANA_TYPES) && cp $< $(GRAFANA_TYPES)
+	npm install --prefix $(GRAFANA_TYPES) --no-package-lock --no-audit --no-fund --silent
+	@touch $@
+
+test-dashboards: $(STAMP) $(GRAFANA_TYPES)/.installed ## the boards, also against Grafana's own types (needs npm)
+	REQUIRE_TYPES=1 $(BIN)/pytest tests/dashboards
+
 check: $(STAMP) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -93,4 +102,4 @@ golden: $(STAMP) ## write the golden files anew; read the diff before committing
 	$(BIN)/python -m tests.golden.capture
 
 clean: ## remove environments and caches
-	rm -rf .venv .venv-demo .venv-engine .venv-deploy .venv-bench .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist
+	rm -rf .venv .venv-demo .venv-engine .venv-deploy .venv-bench .npm-dashboards .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist

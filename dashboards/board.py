@@ -74,7 +74,6 @@ def variables(vllm_choices: Sequence[str]) -> list[Json]:
             "hide": 0,
             "multi": False,
             "includeAll": False,
-            "current": {},
             "options": [],
             "regex": "",
         },
