@@ -6,6 +6,7 @@
 | exhaustion | a recording, standing still while one H200's KV pool is full |
 | tp4 | a recording of four H200 under one engine, standing still while a co-tenant is there |
 | vllm | /metrics of vLLM servers: `new` (one engine), `pair` (two), `old` (one, with old names) |
+| pods | which pod has the GPUs of fake's engines; the exporter there is in a pod of its own |
 """
 
 import threading
@@ -55,6 +56,9 @@ scrape_configs:
       - targets: ["{vllm}"]
         labels: {{instance: pair, __metrics_path__: /pair, namespace: serving, pod: blue-0}}
       - {{targets: ["{vllm}"], labels: {{instance: old, __metrics_path__: /old}}}}
+  - job_name: pods
+    metrics_path: /pods
+    static_configs: [{{targets: ["{vllm}"], labels: {{namespace: monitoring, pod: exporter-7}}}}]
 """
 
 
@@ -179,6 +183,6 @@ def staged(library: Path, directory: Path) -> Iterator[Prometheus]:
                 ("tp4", "tp4_cotenant", "36.2"),
             )
         }
-        vllm = stack.enter_context(vllm_server())
+        vllm = stack.enter_context(vllm_server(UUIDS[:3]))
         config = CONFIG.format(rules=RULES, fake=fake.address, vllm=vllm, **replays)
         yield stack.enter_context(configured_prometheus(config, directory))

@@ -2,8 +2,10 @@
 
 import math
 import re
+import subprocess
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,18 +21,20 @@ from tests.dashboards.boards import (
 )
 from tests.dashboards.expected import EXPECTED, JOBS
 from tests.dashboards.stage import staged
+from tests.programs import require_program
 from tests.prometheus import Prometheus
 
 Series = list[dict[str, Any]]
 WINDOWS = ("2s", "4s")  # $__rate_interval at scrapes of 500 ms and of 1 s
 USABLE_BYTES = 150_754_820_096 - 644_939_776  # of a fake GPU
+PAGE = (Path(__file__).parents[2] / "docs/dashboards.md").read_text()
 _LABEL = re.compile(r"\{\{(\w+)\}\}")
 
 
 @pytest.fixture(scope="module")
 def stage(fake_nvml_library: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     with staged(fake_nvml_library, tmp_path_factory.mktemp("stage")) as server:
-        server.wait_for("count(up == 1)", lambda targets: targets == 6)
+        server.wait_for("count(up == 1)", lambda targets: targets == 7)
         yield server
 
 
@@ -163,3 +167,19 @@ def test_a_process_has_its_share_of_the_gpu(stage: Prometheus) -> None:
         "3999993": 60e9 / 150_754_820_096,
         "3999994": 7e9 / 150_754_820_096,
     }
+
+
+@pytest.mark.parametrize(
+    "query", re.findall(r"^```promql\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+)
+def test_a_join_of_the_page_finds_the_pod_of_both(stage: Prometheus, query: str) -> None:
+    """Engine green is at 0.97 in pod blue-0, and vLLM's pair is in that pod."""
+    assert {labels[-2:] for labels in stage.wait_for(query)} == {("serving", "blue-0")}
+
+
+def test_the_page_has_joins_and_a_configuration_that_promtool_takes(tmp_path: Path) -> None:
+    assert PAGE.count("```promql") == 3
+    (config,) = re.findall(r"^```yaml\n(scrape_configs:.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    (tmp_path / "prometheus.yml").write_text(config)
+    command = [require_program("promtool"), "check", "config", str(tmp_path / "prometheus.yml")]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0

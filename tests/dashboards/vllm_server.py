@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -40,14 +40,26 @@ def with_observations(text: str, more: int) -> str:
     return _HISTOGRAM.sub(parts, text)
 
 
+def pods(uuids: Sequence[str]) -> str:
+    """What an exporter on the node tells of pods: all these GPUs are of one."""
+    return "".join(
+        f'gpu_pod_info{{uuid="{uuid}",namespace="serving",pod="blue-0",container="vllm"}} 1\n'
+        for uuid in uuids
+    )
+
+
 @contextmanager
-def vllm_server() -> Iterator[str]:
-    """Servers under /new, /pair and /old of the address; each scrape finds one more request."""
+def vllm_server(uuids: Sequence[str]) -> Iterator[str]:
+    """Servers under /new, /pair and /old of the address; each scrape finds one more request.
+
+    Under /pods the pod that has the GPUs `uuids`.
+    """
     busy = (SAMPLES / "vllm_0.30.0_busy.txt").read_text()
     texts = {
         "/new": busy,
         "/pair": (SAMPLES / "vllm_0.30.0_two_engines.txt").read_text(),
         "/old": old_names(busy),
+        "/pods": pods(uuids),
     }
     scrapes = {path: count(1) for path in texts}
 
