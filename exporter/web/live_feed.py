@@ -113,7 +113,7 @@ class LiveFeed:
             key: total for key, total in zip(keys, totals, strict=True) if total is not None
         }
         return [
-            0 if total is None else round(total - before.get(key, total))
+            0 if total is None else max(0, round(total - before.get(key, total)))
             for key, total in zip(keys, totals, strict=True)
         ]
 

@@ -26,10 +26,14 @@ HEADERS = {
 
 
 class LiveStreams:
-    """Everybody who looks; belongs to one event loop. After `end` nobody does any more."""
+    """Everybody who looks; belongs to one event loop. After `end` nobody does any more.
 
-    def __init__(self, feed: LiveFeed) -> None:
+    `drop_after_s`: how long a viewer may have no room for an event.
+    """
+
+    def __init__(self, feed: LiveFeed, drop_after_s: float = DROP_AFTER_S) -> None:
         self.feed = feed
+        self.drop_after_s = drop_after_s
         self.viewers = 0
         self.is_ended = False
         self.ticked = asyncio.Event()
@@ -123,7 +127,7 @@ class _Viewer(Response):
                 if event is not None:
                     await send(_part(event))
                     sent_s = now_s()
-            elif now_s() - had_room_s > DROP_AFTER_S:
+            elif now_s() - had_room_s > self._streams.drop_after_s:
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(IDLE_S):

@@ -78,7 +78,10 @@ def layout(view: View, before: Layout | None = None) -> Layout:
 
 def keys(of: Layout) -> list[str]:
     """A name for each row that stays the same while the layout changes around it."""
-    return [row.uuid or "\0".join(of.engines[row.engines[0]].identity) for row in of.rows]
+    return [
+        "\0".join(of.engines[row.engines[0]].identity) if row.uuid is None else row.uuid
+        for row in of.rows
+    ]
 
 
 def ratios(view: View, of: Layout) -> list[tuple[float | None, ...]]:

@@ -56,7 +56,7 @@ class Mark(Struct, frozen=True, kw_only=True):
 def state(view: View, of: Layout) -> State:
     """Everything that is known of the rows and engines."""
     by_uuid = {device.facts.uuid: device for device in view.devices}
-    devices = [by_uuid[row.uuid] if row.uuid else None for row in of.rows]
+    devices = [None if row.uuid is None else by_uuid[row.uuid] for row in of.rows]
     found: State = {}
     _add(found, "up", [device.is_up if device else None for device in devices])
     _add(found, "memory_total_mib", [_total_mib(device) for device in devices])
@@ -131,8 +131,9 @@ def _total_mib(device: DeviceView | None) -> int | None:
 def _share(device: DeviceView | None, owner: Owner) -> float | None:
     if device is None or device.ledger is None:
         return None
-    owners_bytes = device.ledger.owners_bytes
-    return owners_bytes[owner] / sum(owners_bytes.values()) if owner in owners_bytes else None
+    owned_bytes = device.ledger.owners_bytes.get(owner)
+    total_bytes = sum(device.ledger.owners_bytes.values())
+    return owned_bytes / total_bytes if owned_bytes is not None and total_bytes else None
 
 
 def _of_blocks(

@@ -1,0 +1,41 @@
+"""Views of several GPUs and engines, for what the live page shows of them."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from exporter.records.view import EngineView, View
+from tests.views import ENGINE, MODEL, engine_view, gpu_uuid, gpu_view, make_view, rank_view
+
+START_S = 100.0
+
+
+def engine(replica: str, usage_ratio: float | None = 0.25, **changes: Any) -> EngineView:
+    return replace(engine_view(), replica=replica, usage_ratio=usage_ratio, **changes)
+
+
+def live_view(
+    gpus: tuple[int, ...] = (0,),
+    placed: dict[str, tuple[int, ...]] | None = None,
+    at_s: float = START_S,
+    **changes: Any,
+) -> View:
+    """GPUs by index, and the replicas with the GPUs that their workers are on (none: unknown)."""
+    placed = {"blue": (0,)} if placed is None else placed
+    ranks = [
+        replace(rank_view(rank), replica=replica, model_name=MODEL, engine=ENGINE, device=index)
+        for replica, indices in placed.items()
+        for rank, index in enumerate(indices)
+    ]
+    return make_view(
+        published_monotonic_s=at_s,
+        ts_unix_ns=1_795_960_065_000_000_000 + round((at_s - START_S) * 1e9),
+        devices=tuple(gpu_view(index) for index in gpus),
+        engines=changes.pop("engines", tuple(engine(replica) for replica in sorted(placed))),
+        ranks=tuple(ranks),
+        conflicts=changes.pop("conflicts", ()),
+        **changes,
+    )
+
+
+__all__ = ["START_S", "engine", "gpu_uuid", "live_view"]
