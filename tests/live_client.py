@@ -95,11 +95,11 @@ def parsed(text: bytes) -> Event | None:
 
 
 class Viewer:
-    """An open stream; an answer that is no 200 is kept as `status` and `text`."""
+    """An open stream; of an answer that is none `status` and `text` are kept."""
 
-    def __init__(self, address: str, after: str | None = None, **query: str) -> None:
+    def __init__(self, address: str, last_event_id: str | None = None, **query: str) -> None:
         self._connection = http.client.HTTPConnection(address, timeout=30)
-        headers = {} if after is None else {"Last-Event-ID": after}
+        headers = {} if last_event_id is None else {"Last-Event-ID": last_event_id}
         path = f"/api/live?{urlencode(query)}" if query else "/api/live"
         self._connection.request("GET", path, headers=headers)
         self._response = self._connection.getresponse()
@@ -107,7 +107,7 @@ class Viewer:
         self.headers = {name.lower(): value for name, value in self._response.getheaders()}
         self.text = self._response.read().decode() if self.status != 200 else ""
         self.shown = Shown()
-        self.last_id: str | None = after
+        self.last_id = last_event_id
 
     def __enter__(self) -> "Viewer":
         return self
