@@ -4,7 +4,9 @@ Reads the file and re-bases what it plays; knows no clock and keeps no pace.
 """
 
 import gzip
+import logging
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
@@ -13,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from exporter.errors import RecordingError
-from exporter.records.codec import RecordingHeader, RecordingLine, decode_line
+from exporter.records.codec import RecordingHeader, RecordingLine, UnknownType, decode_line
 from exporter.records.device import DeviceReading
 from exporter.records.device_detail import DetailReading, LaneReading
 from exporter.records.pods import PodReading
@@ -28,6 +30,8 @@ from exporter.sources.lap_counters import (
 
 MAX_BYTES = 64 * 2**20
 """Largest recording, uncompressed: it is held in memory as a whole."""
+
+log = logging.getLogger(__name__)
 
 
 class Event(Struct, frozen=True):
@@ -71,13 +75,15 @@ class Recording:
         """Read a ``.jsonl`` or ``.jsonl.gz`` file as a whole.
 
         Trace records after the last device reading are left out: their tick was never finished. So
-        is a last line without its newline: whoever recorded was cut off.
+        is a last line without its newline: whoever recorded was cut off. So are lines of types that
+        a later version has added, with a line in the log.
 
         Raises: RecordingError: the file cannot be read, is longer than `MAX_BYTES`, does not start
         with its header, holds no device reading, or has a bad line, which is named by its number.
         """
+        unknown: Counter[str] = Counter()
         lines = [
-            _line(path, number, raw)
+            _line(path, number, raw, unknown)
             for number, raw in enumerate(_content(path).split(b"\n")[:-1], 1)
         ]
         if not lines:
@@ -87,6 +93,15 @@ class Recording:
         events = tuple(_events(path, lines[1:]))
         if not events:
             raise RecordingError(f"{path}: the recording holds no device reading")
+        if unknown:
+            log.warning(
+                "%s: left out %d lines of types that this exporter does not know (%s): exporter %s"
+                " recorded them",
+                path,
+                unknown.total(),
+                ", ".join(sorted(unknown)),
+                lines[0].product_version,
+            )
         return cls(lines[0], events)
 
     def events_until(self, seconds: float, start_unix_ns: int) -> Iterator[Event]:
@@ -135,19 +150,25 @@ def _content(path: Path) -> bytes:
     return content
 
 
-def _line(path: Path, number: int, raw: bytes) -> RecordingLine:
+def _line(path: Path, number: int, raw: bytes, unknown: Counter[str]) -> RecordingLine | None:
+    """The line; None when its type is of a later version, which is counted in `unknown`."""
     try:
         return decode_line(raw)
+    except UnknownType as exc:
+        unknown[str(exc)] += 1
+        return None
     except ValueError as exc:
         raise RecordingError(f"{path}: line {number}: {exc}") from exc
 
 
-def _events(path: Path, lines: Iterable[RecordingLine]) -> Iterator[Event]:
+def _events(path: Path, lines: Iterable[RecordingLine | None]) -> Iterator[Event]:
     begin_ns: int | None = None
     at_s = 0.0
     records: list[TraceRecord] = []
     others: list[LaneReading | PodReading] = []
     for number, line in enumerate(lines, start=2):
+        if line is None:
+            continue
         if isinstance(line, RecordingHeader):
             raise RecordingError(f"{path}: line {number}: a second header")
         if isinstance(line, LaneReading | PodReading):

@@ -12,12 +12,16 @@ from exporter.records.trace import TraceReading, TraceRecord
 from exporter.sources.line_tail import FileUnreadable, LineTail
 from exporter.sources.lines import Losses
 from exporter.sources.trace_files import TraceFiles, find_trace_files
-from exporter.sources.trace_lines import OUTCOMES, LineOrigin, ParsedLines, parse_lines
+from exporter.sources.trace_lines import OUTCOMES, LineOrigin, Outcome, ParsedLines, parse_lines
 
 logger = logging.getLogger(__name__)
 
 RESCAN_INTERVAL_S = 1.0
 _Counts = tuple[dict[str, int], int, int]
+
+_GOOD: frozenset[Outcome] = frozenset(("accepted", "ignored"))
+_OF_ANOTHER_VERSION: frozenset[Outcome] = frozenset(("unknown_version", "unknown_type"))
+_VERSIONS_FIX = "; the plugin is of another version: update the older one, exporter or plugin"
 
 _FIXES = {
     "permission_denied": "let this user read it",
@@ -151,7 +155,7 @@ class _TraceFile:
         self.tail = LineTail(path, losses, skips_history=skips_history)
         self.replica = os.fsencode(Path(path).stem).decode(errors="replace")
         self._problem: str | None = None
-        self._has_bad_lines = False
+        self._told: set[Outcome] = set(_GOOD)
 
     def note_problem(self, failure: FileUnreadable) -> None:
         if failure.reason != self._problem:
@@ -164,17 +168,17 @@ class _TraceFile:
         self._problem = None
 
     def note_lines(self, parsed: ParsedLines) -> None:
-        """Say once that a file has lines of which something or all cannot be used."""
-        good = parsed.outcomes["accepted"] + parsed.outcomes["ignored"]
-        if self._has_bad_lines or good == parsed.outcomes.total():
+        """Say once of each fault that a file has lines of which something or all cannot be used."""
+        faults = {outcome for outcome, count in parsed.outcomes.items() if count} - self._told
+        if not faults:
             return
-        self._has_bad_lines = True
-        bad = {outcome for outcome, count in parsed.outcomes.items() if count}
+        self._told |= faults
         logger.warning(
-            "%s has faulty lines: %s%s; from now on they are only counted",
+            "%s has faulty lines: %s%s; from now on they are only counted%s",
             self.tail.path,
-            ", ".join(sorted(bad - {"accepted", "ignored"})),
+            ", ".join(sorted(faults)),
             "".join(f", invalid {field}" for field in sorted(parsed.void_fields)),
+            _VERSIONS_FIX if faults & _OF_ANOTHER_VERSION else "",
         )
 
 
