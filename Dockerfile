@@ -12,7 +12,7 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 FROM ${PYTHON} AS installed
 COPY --from=wheel /wheels /wheels
 RUN python -m venv --without-pip /opt/exporter \
-    && pip --python /opt/exporter/bin/python install --no-cache-dir --only-binary :all: /wheels/*.whl
+    && pip --python /opt/exporter/bin/python install --no-cache-dir --only-binary :all: "$(ls /wheels/*.whl)[kubernetes]"
 
 FROM ${PYTHON}
 ARG VERSION=0.1.0

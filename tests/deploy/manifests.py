@@ -25,7 +25,11 @@ VALUES: dict[str, dict[str, Any]] = {
         "imagePullSecrets": [{"name": "pull"}],
     },
     "default runtime": {"runtimeClassName": "", "nodeSelector": {"pool": "gpu"}},
-    "host": {"hostPID": True, "trace": {"hostPath": "/var/run/vllm-trace"}},
+    "whole node": {
+        "hostPID": True,
+        "trace": {"hostPath": "/var/run/vllm-trace"},
+        "podNames": {"enabled": True},
+    },
     "config": {
         "config": {"nvml": {"interval": "100ms"}, "conflicts": {"expected_processes": ["dcgm"]}},
         "extraArgs": ["--log.format=json"],

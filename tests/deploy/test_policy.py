@@ -15,6 +15,8 @@ PODS = pods()
 EACH = pytest.mark.parametrize("pod", PODS, ids=[pod.origin for pod in PODS])
 SIDECARS = [pod for pod in PODS if pod.is_sidecar()]
 EACH_SIDECAR = pytest.mark.parametrize("pod", SIDECARS, ids=[pod.origin for pod in SIDECARS])
+WHOLE_NODE = ("overlay daemonset-whole-node", "chart: whole node")
+HOST_PATHS = {"/var/run/vllm-trace", "/var/lib/kubelet/pod-resources"}
 UNITS = {"Mi": 2**20, "Gi": 2**30}
 RESIDENT_BYTES = 62_000_000  # measured with the real driver's library
 
@@ -35,10 +37,12 @@ def test_the_pods_are_all_here() -> None:
 
 @EACH
 def test_it_runs_unprivileged(pod: Pod) -> None:
+    """Root only where the kubelet's socket asks for it, and without any capability there, too."""
+    user = 0 if pod.origin in WHOLE_NODE else 65532
     assert pod.exporter()["securityContext"] == {
-        "runAsNonRoot": True,
-        "runAsUser": 65532,
-        "runAsGroup": 65532,
+        "runAsNonRoot": user != 0,
+        "runAsUser": user,
+        "runAsGroup": user,
         "readOnlyRootFilesystem": True,
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
@@ -71,10 +75,11 @@ def test_it_takes_no_gpu_from_the_engine(pod: Pod) -> None:
 
 @EACH
 def test_host_access_is_only_what_the_variant_is_for(pod: Pod) -> None:
-    wants_host = pod.origin in ("overlay daemonset-whole-node", "chart: host")
-    paths = [v["hostPath"]["path"] for v in pod.spec.get("volumes", []) if "hostPath" in v]
+    wants_host = pod.origin in WHOLE_NODE
+    volumes = pod.spec.get("volumes", [])
+    paths = {volume["hostPath"]["path"] for volume in volumes if "hostPath" in volume}
     assert pod.spec.get("hostPID", False) is wants_host
-    assert paths == (["/var/run/vllm-trace"] if wants_host else [])
+    assert paths == (HOST_PATHS if wants_host else set())
     assert not {"hostNetwork", "hostIPC", "shareProcessNamespace"} & set(pod.spec)
 
 
@@ -140,6 +145,9 @@ def test_the_pod_monitor_finds_it(pod: Pod) -> None:
 @EACH
 def test_every_flag_exists_and_its_value_is_taken(pod: Pod) -> None:
     settings = settings_of(pod.exporter()["args"])
+    mounted = {m["mountPath"] for m in pod.exporter().get("volumeMounts", [])}
+    if settings.kubernetes_pod_resources is not None:
+        assert str(Path(settings.kubernetes_pod_resources).parent) in mounted
     has_trace = any(m["name"] == "vllm-trace" for m in pod.exporter().get("volumeMounts", []))
     assert settings.trace_paths == (("/trace",) if has_trace else ())
 
