@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from dashboards.absence import Absence
 from dashboards.panels import PLAIN, Steps, panel
 from dashboards.queries import Json
 
@@ -12,20 +13,23 @@ def stat(
     query: Json,
     *,
     unit: str,
-    no_value: str,
+    no_value: Absence,
     width: int = 4,
     height: int = 4,
     steps: Steps = PLAIN,
     is_traced: bool = True,
 ) -> Json:
-    """One number, with its course behind it where `is_traced`."""
+    """One number, with its course behind it where `is_traced`.
+
+    It has room for few words when it is absent; the description has the rest.
+    """
     return panel(
         "stat",
         title,
-        description,
+        f"{description} {no_value.sentence}",
         [query],
         unit=unit,
-        no_value=no_value,
+        no_value=no_value.words,
         width=width,
         height=height,
         steps=steps,
@@ -49,7 +53,7 @@ def bargauge(
     query: Json,
     *,
     unit: str,
-    no_value: str,
+    no_value: Absence,
     width: int = 12,
     height: int = 8,
     steps: Steps = PLAIN,
@@ -63,7 +67,7 @@ def bargauge(
         description,
         [query],
         unit=unit,
-        no_value=no_value,
+        no_value=no_value.sentence,
         width=width,
         height=height,
         steps=steps,
@@ -95,7 +99,7 @@ def table(
     description: str,
     *targets: Json,
     unit: str,
-    no_value: str,
+    no_value: Absence,
     columns: Mapping[str, str],
     sort_by: str,
     width: int = 24,
@@ -113,7 +117,7 @@ def table(
         description,
         targets,
         unit=unit,
-        no_value=no_value,
+        no_value=no_value.sentence,
         width=width,
         height=height,
         steps=steps,
@@ -126,8 +130,8 @@ def table(
             "sortBy": [{"desc": True, "displayName": sort_by}],
         },
         transformations=[
-            {"id": "merge", "options": {}},
             {"id": "filterFieldsByName", "options": {"include": {"names": list(columns)}}},
+            {"id": "merge", "options": {}},
             {
                 "id": "organize",
                 "options": {

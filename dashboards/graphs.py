@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from dashboards.absence import Absence
 from dashboards.panels import PLAIN, Steps, panel
 from dashboards.queries import Json
 
@@ -13,7 +14,7 @@ def timeseries(
     description: str,
     *targets: Json,
     unit: str,
-    no_value: str,
+    no_value: Absence,
     width: int = 12,
     height: int = 8,
     is_stacked: bool = False,
@@ -30,7 +31,7 @@ def timeseries(
         description,
         targets,
         unit=unit,
-        no_value=no_value,
+        no_value=no_value.sentence,
         width=width,
         height=height,
         steps=steps,
@@ -64,7 +65,7 @@ def heatmap(
     description: str,
     query: Json,
     *,
-    no_value: str,
+    no_value: Absence,
     width: int = 12,
     height: int = 8,
     is_histogram: bool = False,
@@ -87,7 +88,7 @@ def heatmap(
         description,
         [query],
         unit=unit,
-        no_value=no_value,
+        no_value=no_value.sentence,
         width=width,
         height=height,
         custom={"scaleDistribution": {"type": "linear"}},

@@ -2,6 +2,7 @@
 
 from dashboards.board import Board
 from dashboards.gpu.hardware import HARDWARE
+from dashboards.gpu.health import HEALTH
 from dashboards.gpu.ledger import LEDGER
 from dashboards.gpu.now import NOW
 from dashboards.gpu.pressure import PRESSURE, SAMPLES
@@ -29,5 +30,7 @@ GPU_BOARD = Board(
         *TENANTS,
         row("Bandwidth, power, throttling"),
         *HARDWARE,
+        row("Health of the hardware"),
+        *HEALTH,
     ],
 )

@@ -1,6 +1,6 @@
 """Row "Room to the next failure": torch's allocator and the KV pool."""
 
-from dashboards.absence import NO_ENGINE, NO_TORCH, NOT_FILLING
+from dashboards.absence import NO_ENGINE, NO_RANKS, NO_TORCH, NOT_FILLING
 from dashboards.graphs import timeseries
 from dashboards.panels import BELOW_ZERO_IS_BAD
 from dashboards.queries import (
@@ -86,5 +86,18 @@ ROOM = [
         unit="s",
         no_value=NOT_FILLING,
         width=8,
+    ),
+    timeseries(
+        "Uneven ranks",
+        "Largest − smallest over the workers of an engine (tensor parallel), by what it is of. "
+        "Weights and kv_pool differ by little; free or other_processes far apart means that one "
+        "GPU is shared, and the tightest rank sets the limit for all.",
+        target(
+            gauge("vllm_rank_imbalance_bytes", ENGINE, f"{BY_ENGINE}, owner", over="last"),
+            f"{ENGINE_LEGEND} {{{{owner}}}}",
+        ),
+        unit="decbytes",
+        no_value=NO_RANKS,
+        width=24,
     ),
 ]

@@ -46,6 +46,11 @@ def while_moving(counts: Counts) -> Counts:
     return only(True, False, False, counts)
 
 
+def of_the_driver(counts: Counts) -> Counts:
+    """Health: the recordings do not have it."""
+    return only(True, False, False, counts)
+
+
 OWNERS: Counts = (13, 12, 10)
 """fake cuda:0: driver_reserved, free, unattributed, other_processes, weights, kv_active, kv_cached,
 kv_free, kv_null, graph_pool, torch_other, allocator_slack, non_torch. exhaustion: kv_unsplit for
@@ -117,6 +122,7 @@ GPU: Mapping[str, Counts] = {
     "Allocation retries and out-of-memory errors / B": WORKERS,
     "Headroom in tokens / A": ENGINES,
     "Time until the KV pool is full / A": only(False, True, True, ENGINES),  # fake stands still
+    "Uneven ranks / A": (10, 0, 8),  # of blue: 6 parts, 2 sums, 2 of the GPU; tp4: not OWNERS' two
     "Processes on the GPUs / A": (4, 2, 6),  # tp4: 4 workers, and one process on 2 GPUs
     "Processes on the GPUs / B": (4, 2, 6),
     "Conflicts / A": times(3, SERVING_GPUS),
@@ -125,6 +131,13 @@ GPU: Mapping[str, Counts] = {
     "Power / A": GPUS,
     "GPUs held back, by reason / A": (5, 5, 0),  # 9 reasons less 4 that hold nothing back
     "Temperature / A": (16, 2, 4),  # gpu and memory; tp4 recorded gpu alone
+    "Driver errors (Xid) / A": (0, 0, 0),  # there has been none
+    "New memory errors (ECC) / A": times(4, of_the_driver(GPUS)),
+    "Remapped rows / A": times(4, of_the_driver(GPUS)),
+    "NVLink traffic / A": of_the_driver(GPUS),
+    "NVLink traffic / B": of_the_driver(GPUS),
+    "Errors on links / A": of_the_driver(GPUS),
+    "Errors on links / B": of_the_driver(GPUS),  # replay; the others are not told
 }
 
 KV: Mapping[str, Counts] = {

@@ -70,7 +70,18 @@ def machine() -> Scenario:
         processes = [FakeProcess(pid, gb * GB) for at, (pid, gb) in held.items() if at == index]
         used_bytes = sum(process.used_bytes or 0 for process in processes)
         bus = f"00000000:{index + 16:02X}:00.0"
-        gpus.append(FakeGpu(uuid=uuid, bus=bus, memory_used=used_bytes, processes=processes))
+        gpus.append(
+            FakeGpu(
+                uuid=uuid,
+                bus=bus,
+                memory_used=used_bytes,
+                processes=processes,
+                nvlinks=[1, 1],
+                nvlink_transmit_kib=5_000,
+                nvlink_receive_kib=7_000,
+                nvlink_replay_errors=3,
+            )
+        )
     return Scenario(gpus=gpus)
 
 
