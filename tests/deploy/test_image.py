@@ -203,6 +203,13 @@ def test_the_plugin_recipe_installs_one_package_that_vllm_finds(
     assert installed == f"vllm-memory-exporter=={__version__}\n"
 
 
+def test_the_documented_recipe_is_the_tested_one() -> None:
+    lines = (ROOT / "deploy/docker/vllm.Dockerfile").read_text().splitlines()
+    recipe = "\n".join(line for line in lines if not line.startswith("#"))
+    assert recipe.count("\n") == 1
+    assert recipe in (ROOT / "docs/deployment.md").read_text()
+
+
 def test_the_recipes_take_the_version_that_is_built() -> None:
     for dockerfile in DOCKERFILES:
         text = (ROOT / dockerfile).read_text()

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from cloudcoil.models.prometheus_operator import v1 as operator
 
+from exporter.settings import Settings
 from tests.deploy.conftest import ROOT
 from tests.deploy.manifests import (
     KUBERNETES,
@@ -117,6 +118,17 @@ def test_every_overlay_brings_all_rules_and_dashboards(name: str) -> None:
         assert maps[board]["data"] == {f"{board}.json": text}
         assert maps[board]["metadata"]["labels"]["grafana_dashboard"] == "1"
         assert len(text.encode()) < 2**20 - 2**12  # a ConfigMap holds 1 MiB
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_prometheus_scrapes_the_page_that_the_exporter_has(name: str) -> None:
+    (monitor,) = (d for d in overlay(name) if d["kind"] == "PodMonitor")
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    assert endpoint["path"] == Settings().web_telemetry_path
+    assert endpoint["port"] == "memory-metrics"
+    assert endpoint["honorLabels"] is False
+    (selector,) = monitor["spec"]["selector"]["matchExpressions"]
+    assert selector == {"key": "vllm-memory-exporter", "operator": "Exists"}
 
 
 def test_the_operators_rules_are_those_of_prometheus() -> None:

@@ -137,6 +137,13 @@ def test_probes_ask_the_port_where_it_listens(pod: Pod) -> None:
     assert len(names) == len(set(names))
 
 
+def test_all_sidecars_that_see_gpus_are_the_same_container() -> None:
+    """The snippets are copies: other kinds of objects cannot be patched."""
+    seeing = [pod.exporter() for pod in SIDECARS if "--no-nvml" not in pod.exporter()["args"]]
+    assert len(seeing) == 4
+    assert all(container == seeing[0] for container in seeing)
+
+
 @EACH
 def test_the_pod_monitor_finds_it(pod: Pod) -> None:
     assert pod.labels["vllm-memory-exporter"] in ("sidecar", "daemonset")
