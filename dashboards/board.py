@@ -17,6 +17,7 @@ class Board:
     title: str
     description: str
     panels: Sequence[Json]
+    refresh: str = "5s"
     vllm_choices: Sequence[str] = ()  # labels by which vLLM's own metrics are chosen
 
     def json(self) -> Json:
@@ -31,7 +32,7 @@ class Board:
             "version": 1,
             "editable": True,
             "graphTooltip": 1,
-            "refresh": "5s",
+            "refresh": self.refresh,
             "time": {"from": "now-15m", "to": "now"},
             "timepicker": {"refresh_intervals": ["1s", "5s", "10s", "30s", "1m", "5m"]},
             "timezone": "browser",

@@ -30,5 +30,6 @@ FLEET_BOARD = Board(
         row("Work"),
         *WORK,
     ],
+    refresh="30s",
     vllm_choices=("job",),
 )

@@ -31,8 +31,10 @@ HARDWARE = [
     ),
     timeseries(
         "Power",
-        "What each GPU draws. A fall at the same load goes with throttling.",
+        "What each GPU draws, and the limit at which the driver holds it back. Near it under "
+        "full load is common; a fall at the same load goes with throttling.",
         target(gauge("gpu_power_watts", GPU, BY_GPU), GPU_LEGEND),
+        target(gauge("gpu_power_limit_watts", GPU, BY_GPU), f"{GPU_LEGEND} limit"),
         unit="watt",
         no_value=NO_GPU,
         width=8,

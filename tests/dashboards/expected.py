@@ -129,6 +129,7 @@ GPU: Mapping[str, Counts] = {
     "Memory controller utilization / A": GPUS,
     "GPU utilization / A": GPUS,
     "Power / A": GPUS,
+    "Power / B": of_the_driver(GPUS),
     "GPUs held back, by reason / A": (5, 5, 0),  # 9 reasons less 4 that hold nothing back
     "Temperature / A": (16, 2, 4),  # gpu and memory; tp4 recorded gpu alone
     "Driver errors (Xid) / A": (0, 0, 0),  # there has been none
