@@ -18,10 +18,11 @@ class Sights:
     """Collected over all Views; GPUs by index, engines by (replica, data-parallel rank).
 
     `ranks`: of each engine, the GPU of each rank. `wrong_sums`: ledgers whose owners do not sum to
-    total or are negative. `unattributed_ratio`: the largest share of total that was in no process,
-    among samples whose ledger told everything apart while the list of processes stood still.
-    `tenants`: co-tenants as (pid, its primary GPU, growth by GPU). `imbalance_bytes`: the largest
-    seen.
+    total or are negative. `wrong_pressures`: GPUs whose effective pressure is not the KV usage of
+    the fullest engine with a rank there. `unattributed_ratio`: the largest share of total that was
+    in no process, among samples whose ledger told everything apart while the list of processes
+    stood still. `tenants`: co-tenants as (pid, its primary GPU, growth by GPU).
+    `imbalance_bytes`: the largest seen.
     """
 
     views: int = 0
@@ -29,6 +30,7 @@ class Sights:
     ranks: dict[EngineKey, dict[int, int]] = field(default_factory=dict)
     ledgers: int = 0
     wrong_sums: int = 0
+    wrong_pressures: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     unattributed_ratio: dict[int, float] = field(default_factory=dict)
     usage_ratio: dict[EngineKey, float] = field(default_factory=dict)
@@ -55,11 +57,23 @@ class Sights:
             most = self.imbalance_bytes.setdefault(key, {})
             for owner, difference in (engine.rank_imbalance_bytes or {}).items():
                 most[owner] = max(most.get(owner, 0), difference)
+        self._pressures(view)
         index = {device.facts.uuid: device.facts.index for device in view.devices}
         for conflict in view.conflicts:
             if conflict.kind == "co_tenant" and conflict.uuid in index:
                 growth = {index[uuid]: count for uuid, count in conflict.growth_bytes.items()}
                 self.tenants[conflict.id] = (conflict.pid, index[conflict.uuid], growth)
+
+    def _pressures(self, view: View) -> None:
+        usage = {(each.replica, each.engine): each.usage_ratio for each in view.engines}
+        on_gpu: dict[str, list[float]] = {}
+        for rank in view.ranks:
+            ratio = usage.get((rank.replica, rank.engine))
+            if ratio is not None:
+                on_gpu.setdefault(rank.torch.uuid or "", []).append(ratio)
+        for device in view.devices:
+            fullest = max(on_gpu.get(device.facts.uuid, []), default=None)
+            self.wrong_pressures += device.effective_pressure_ratio != fullest
 
     def _device(self, device: DeviceView) -> None:
         number, sample, ledger = device.facts.index, device.sample, device.ledger

@@ -78,6 +78,7 @@ def test_each_gpu_has_a_row_in_every_sample(played: tuple[Run, Sights]) -> None:
 def test_engines_and_ranks_are_told_apart_on_their_own_gpus(played: tuple[Run, Sights]) -> None:
     run, sights = played
     assert sights.ranks == run.ranks
+    assert sights.wrong_pressures == 0
 
 
 def test_owners_sum_to_total_on_each_gpu_and_hardly_anything_is_in_no_process(

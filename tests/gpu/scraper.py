@@ -74,7 +74,11 @@ class Scraper:
             self.failures += 1
             return
         self.slowest_s = max(self.slowest_s, time.monotonic() - started_s)
-        self._text, self.latest = text, samples_of(text)
+        try:
+            self._text, self.latest = text, samples_of(text)
+        except (ValueError, AssertionError):
+            self.failures += 1
+            return
         owners: dict[str, float] = {}
         for series, value in self.of("gpu_memory_ledger_bytes").items():
             uuid = labels(series)["uuid"]

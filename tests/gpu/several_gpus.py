@@ -10,23 +10,21 @@ logs), each as early as it is known.
 
 import argparse
 import http.client
-import json
-import os
 import re
-import signal
 import socket
 import subprocess
-import sys
 import tarfile
-import tempfile
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
+
 from tests.engine.driver import LLAMA_3_8B, SMALL, write_model
 from tests.gpu.clients import Clients, chat, long
+from tests.gpu.processes import Run, stop, wait_until
 from tests.gpu.scraper import Scraper, labels
 from tests.gpu.several_gpus_report import report
 
@@ -93,78 +91,6 @@ REHEARSAL = Plan(
     cotenant_s=2,
     idle_s=4,
 )
-
-
-class Run:
-    """Where everything goes, and since when."""
-
-    def __init__(self, out: Path, mode: str) -> None:
-        self.mode = mode
-        self.out = out
-        self.work = Path(tempfile.mkdtemp(prefix="several_gpus_"))
-        self.trace = self.work / "trace"
-        self.trace.mkdir()
-        (self.trace / "before.jsonl").touch()  # else readers look rarely until the engine is there
-        self._started_s = time.monotonic()
-        self._phases: list[tuple[float, str]] = []
-
-    def path(self, name: str) -> Path:
-        """A file that is brought back by itself."""
-        return self.out / f"{self.mode}_{name}"
-
-    def say(self, text: str) -> None:
-        print(f"{time.monotonic() - self._started_s:6.1f} s  {text}", flush=True)
-
-    def phase(self, name: str) -> None:
-        self._phases.append((time.time(), name))
-        self.path("phases.json").write_text(json.dumps(self._phases))
-        self.say(name)
-
-    def start(self, name: str, command: list[str], **environment: str) -> subprocess.Popen[bytes]:
-        """A process of its own group, its output in a file."""
-        is_engine = name == "engine"
-        log = self.path("engine.log") if is_engine else self.work / f"{name}.log"
-        with log.open("wb") as file:
-            return subprocess.Popen(
-                [sys.executable, *command],
-                env={**os.environ, **environment},
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    def record(self, name: str, interval: str) -> subprocess.Popen[bytes]:
-        """The product's recorder."""
-        path = str(self.path(f"{name}.jsonl"))
-        command = ["-m", "exporter", "record", "--output", path, "--nvml.interval", interval]
-        return self.start(f"record_{name}", [*command, "--trace.path", str(self.trace)])
-
-
-_ended: set[int] = set()
-
-
-def stop(process: subprocess.Popen[bytes], patience_s: float = 20.0) -> None:
-    """Ask it to end; then end what is left of its group."""
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            print("did not end when asked:", process.args, flush=True)
-    if process.pid not in _ended:  # its number may be another's by now
-        _ended.add(process.pid)
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    process.wait(10)
-
-
-def wait_until(is_there: Callable[[], Any], timeout_s: float) -> bool:
-    deadline_s = time.monotonic() + timeout_s
-    while time.monotonic() < deadline_s:
-        if is_there():
-            return True
-        time.sleep(0.5)  # between two looks at another process
-    return False
 
 
 def free_port() -> int:
@@ -285,9 +211,8 @@ def sessions(run: Run, plan: Plan, address: str, scraper: Scraper, gpus: int) ->
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process, from /proc/PID/stat."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """User and system time of a process."""
+    return sum(psutil.Process(pid).cpu_times()[:2])
 
 
 def main() -> None:
@@ -296,7 +221,7 @@ def main() -> None:
     parser.add_argument("--mode", choices=("tp", "dp"), required=True)
     parser.add_argument("--gpus", type=int, default=2)
     parser.add_argument("--model", type=Path, help="made when it is not there")
-    parser.add_argument("--blocks", type=int, default=0, help="KV blocks; 0: as many as fit")
+    parser.add_argument("--blocks", type=int, help="KV blocks; 0: as many as fit, above 2 GPUs few")
     parser.add_argument("--small", action="store_true", help="a rehearsal on the CPU build")
     arguments = parser.parse_args()
     plan = REHEARSAL if arguments.small else LARGE
@@ -316,7 +241,10 @@ def main() -> None:
         scraper.start()
         stack.callback(scraper.stop)
         began_s, cpu_s = time.monotonic(), cpu_seconds(daemon.pid)
-        engine, address = start_engine(run, plan, model, arguments.gpus, arguments.blocks)
+        blocks = arguments.blocks
+        if blocks is None:  # so many that 256 requests can fill them
+            blocks = 110_000 if run.mode == "tp" and arguments.gpus > 2 else 0
+        engine, address = start_engine(run, plan, model, arguments.gpus, blocks)
         stack.callback(stop, engine)
         wait_until(lambda: engine.poll() is not None or is_healthy(address), READY_TIMEOUT_S)
         if is_healthy(address):
@@ -325,6 +253,7 @@ def main() -> None:
         else:
             run.phase("the engine did not start")
             print(run.path("engine.log").read_text(errors="replace")[-4000:], flush=True)
+        known["daemon_rss_mb"] = psutil.Process(daemon.pid).memory_info().rss / 1e6
         known["daemon_cpu_ratio"] = (cpu_seconds(daemon.pid) - cpu_s) / (time.monotonic() - began_s)
         run.phase("stop")
         stop(engine)

@@ -52,8 +52,9 @@ def _checks(sights: Sights, known: Mapping[str, Any]) -> Iterator[Check]:
     wanted: list[list[int]] = [list(range(gpus))] if mode == "tp" else [[0]] * gpus
     told = [sorted(of) for of in sights.ranks.values()]
     used = [gpu for of in sights.ranks.values() for gpu in of.values()]
-    is_apart = told == wanted and sorted(used) == list(range(gpus))
-    yield Check("engines and ranks on their own GPUs", is_apart, f"{_plain(sights)['ranks']}")
+    is_apart = told == wanted and sorted(used) == list(range(gpus)) and not sights.wrong_pressures
+    told_apart = f"{_plain(sights)['ranks']}; {sights.wrong_pressures} effective pressures wrong"
+    yield Check("engines and ranks on their own GPUs", is_apart, told_apart)
     share = f"{sights.wrong_sums} of {sights.ledgers} wrong; fell back: {dict(sights.reasons)}"
     yield Check("ledgers sum to total", sights.ledgers > 0 and not sights.wrong_sums, share)
     ratios = sights.unattributed_ratio
@@ -84,7 +85,7 @@ def _live(known: Mapping[str, Any], last: Mapping[str, float]) -> Iterator[Check
     spent, count = (last.get(f'{name}_{what}{{source="nvml"}}', 0.0) for what in ("sum", "count"))
     if count:
         ms = 1000 * spent / count
-        core = f"daemon {known['daemon_cpu_ratio']:.4f} of a core"
+        core = f"daemon {known['daemon_cpu_ratio']:.4f} of a core, {known['daemon_rss_mb']:.1f} MB"
         each = f"{ms:.3f} ms, {ms / known['gpus']:.3f} ms a GPU; {core}"
         yield Check("cost of an NVML sample", None, each)
     links = sorted({series.partition("{")[0] for series in last if series.startswith("gpu_nvlink")})
