@@ -1,8 +1,10 @@
 """The live page's own files, read from the package; nothing else can be asked for."""
 
+import gzip
 from hashlib import sha256
 from pathlib import Path
 
+from prometheus_client.exposition import gzip_accepted
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -43,12 +45,17 @@ class StaticFiles:
 def _answer(request: Request, name: str) -> Response:
     path = DIRECTORY / name
     body = path.read_bytes()
-    tag = f'"{sha256(body).hexdigest()[:16]}"'
+    is_gzip = gzip_accepted(request.headers.get("accept-encoding", ""))
+    tag = f'"{sha256(body).hexdigest()[:16]}{"-gzip" if is_gzip else ""}"'
     headers = {
         "cache-control": "no-cache",  # asks whether it changed: page and files always match
         "content-security-policy": SECURITY_POLICY,
         "etag": tag,
+        "vary": "accept-encoding",
     }
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
+    if is_gzip:
+        headers["content-encoding"] = "gzip"
+        body = gzip.compress(body, mtime=0)
     return Response(body, media_type=MEDIA_TYPES[path.suffix], headers=headers)

@@ -45,7 +45,7 @@ class LivePage:
     def go(self, query: str = "") -> None:
         """Open it and wait until samples are drawn."""
         self.page.goto(f"http://{self._address}/live{query}")
-        self.wait_for("document.getElementById('board').dataset.paintedColumn !== undefined")
+        self.wait_for("document.getElementById('board').dataset.painted !== undefined")
 
     def close(self) -> None:
         """Close its context."""
@@ -55,9 +55,22 @@ class LivePage:
         """Until a JavaScript expression is true."""
         self.page.wait_for_function(f"() => {claim}")
 
+    def wait_for_paint(self, metric: str, window: str = "60s", after: int = -(10**9)) -> int:
+        """Until samples of these are drawn, newer than column `after`; the newest column."""
+        shown = "document.getElementById('board').dataset.painted.split(' ')"
+        self.wait_for(
+            f"(([metric, window, column]) => metric === '{metric}' && window === '{window}'"
+            f" && column > {after})({shown})"
+        )
+        return int(self.at("#board").get_attribute("data-painted").split()[-1])  # type: ignore[union-attr]  # waited for
+
     def wait_until(self, state: str) -> None:
         """Until the connection is in a state."""
         self.wait_for(f"document.body.dataset.connection === '{state}'")
+
+    def choose(self, name: str) -> None:
+        """Press the switch of this name."""
+        self.page.get_by_role("radio", name=name, exact=True).check()
 
     def at(self, selector: str) -> Locator:
         """Elements."""
@@ -83,10 +96,12 @@ class LivePage:
     def hover(self, row: int, age: int, group: int = 0) -> None:
         """Put the mouse on a cell."""
         canvas = self.at("canvas.heat").nth(group)
-        canvas.scroll_into_view_if_needed()
+        x, y = self._place(row, age, group)
+        canvas.evaluate(
+            "(c, y) => scrollBy(0, c.getBoundingClientRect().top + y * c.clientHeight - 400)", y
+        )
         box = canvas.bounding_box()
         assert box is not None
-        x, y = self._place(row, age, group)
         self.page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
 
     def _place(self, row: int, age: int, group: int) -> tuple[float, float]:

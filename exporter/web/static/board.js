@@ -3,13 +3,13 @@
 import { Group } from "./group.js";
 import { fit } from "./paint.js";
 
-const ROW_HEIGHTS = [
-  [2, 60],
-  [8, 38],
-  [16, 26],
-  [64, 17],
+const SIZES = [
+  { most: 2, height: 88, look: "few" },
+  { most: 8, height: 38, look: "" },
+  { most: 16, height: 26, look: "" },
+  { most: 64, height: 16, look: "many" },
+  { most: Infinity, height: 7, look: "many dense" },
 ]; // up to so many rows, they are this high in CSS pixels
-const DENSE_ROW_HEIGHT = 7; // beyond: names stand in the card only
 
 export class Board {
   constructor(root, template) {
@@ -28,15 +28,14 @@ export class Board {
     const isSame = this.model?.layoutKey === model.layoutKey && this.model.columns === model.columns;
     this.model = model;
     if (!isSame) this.#build();
-    for (const group of this.groups) group.redraw(model);
+    for (const group of this.groups) group.draw(model);
     this.#refresh();
   }
 
   #build() {
     const many = this.model.rows.length;
-    const [, height] = ROW_HEIGHTS.find(([limit]) => many <= limit) ?? [0, DENSE_ROW_HEIGHT];
-    this.root.classList.toggle("dense", height === DENSE_ROW_HEIGHT);
-    this.root.classList.toggle("few", height === ROW_HEIGHTS[0][1]);
+    const { height, look } = SIZES.find(({ most }) => many <= most);
+    this.root.className = look;
     this.sights.disconnect();
     this.groups = this.model.groups.map(
       (group) => new Group(this.template, this.model, group, height),
@@ -48,7 +47,7 @@ export class Board {
   /** Samples came: the model's newest column moved on, or grew. */
   advance() {
     const steps = this.model.newest - this.drawnTo;
-    for (const group of this.groups) group.advance(this.model, steps);
+    for (const group of this.groups) group.draw(this.model, steps);
     this.#refresh();
   }
 
@@ -75,8 +74,8 @@ export class Board {
         fit(memoryCanvas, look.scale);
       }
       for (const group of visible) group.paint(this.model, this.cursor, look);
-      this.root.dataset.paintedColumn = this.drawnTo;
-      this.root.dataset.rows = this.model.rows.length;
+      const { metric, window, newest } = this.model;
+      this.root.dataset.painted = `${metric} ${window} ${newest}`;
     });
   }
 

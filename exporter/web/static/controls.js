@@ -1,37 +1,39 @@
 // The switches above the board, and the address that keeps them: a link shows what its sender saw.
 
+import { node } from "./dom.js";
 import { METRICS, WINDOWS } from "./metrics.js";
+
+const TABLES = { metric: METRICS, window: WINDOWS };
 
 /** What the address asks for; what is unknown in it falls back to the first choice. */
 export function wanted() {
   const asked = new URLSearchParams(location.search);
-  return { metric: allowed(asked.get("metric"), METRICS), window: allowed(asked.get("window"), WINDOWS) };
-}
-
-function allowed(value, table) {
-  return value !== null && Object.hasOwn(table, value) ? value : Object.keys(table)[0];
+  const allowed = ([name, table]) => {
+    const value = asked.get(name) ?? "";
+    return [name, Object.hasOwn(table, value) ? value : Object.keys(table)[0]];
+  };
+  return Object.fromEntries(Object.entries(TABLES).map(allowed));
 }
 
 /** Write the choice into the address. */
-export function remember({ metric, window }) {
-  history.replaceState(null, "", `?${new URLSearchParams({ metric, window })}`);
+export function remember(choice) {
+  history.replaceState(null, "", `?${new URLSearchParams(choice)}`);
 }
 
-/** Fill a fieldset with one radio button for each choice; `onChange(key)` when a person chooses. */
-export function choices(fieldset, table, chosen, onChange) {
-  for (const [key, entry] of Object.entries(table)) {
-    const label = document.createElement("label");
-    const input = document.createElement("input");
-    input.type = "radio";
-    input.name = fieldset.id;
-    input.value = key;
-    input.checked = key === chosen;
-    input.autocomplete = "off"; // the address says what is chosen, not a former visit
-    input.addEventListener("change", () => onChange(key));
-    const text = document.createElement("span");
-    text.textContent = entry.label ?? entry;
+/** Fill a fieldset, whose id names its choice, with radio buttons; `onChange()` on a new choice. */
+export function offer(fieldset, choice, onChange) {
+  const name = fieldset.id;
+  for (const [value, entry] of Object.entries(TABLES[name])) {
+    const input = node("input");
+    // The address says what is chosen, not a former visit.
+    Object.assign(input, { type: "radio", name, value, checked: value === choice[name], autocomplete: "off" });
+    input.addEventListener("change", () => {
+      choice[name] = value;
+      onChange();
+    });
+    const label = node("label");
     label.title = entry.meaning ?? "";
-    label.append(input, text);
+    label.append(input, node("span", entry.label ?? entry));
     fieldset.append(label);
   }
 }

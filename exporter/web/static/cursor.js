@@ -39,7 +39,7 @@ export class Cursor {
   }
 
   #press(event) {
-    const { root, cursor, model, groups } = this.board;
+    const { root, cursor, model } = this.board;
     if (event.target !== root || !model?.rows.length) return;
     if (event.key === "Escape") return this.#moveTo(null);
     const { row, column } = cursor ?? { row: 0, column: model.newest };
@@ -54,11 +54,21 @@ export class Cursor {
     }[event.key];
     if (!to) return;
     event.preventDefault();
-    this.pointer = null;
-    const next = within(model, to);
-    const group = groups.find((one) => one.group.rows.includes(next.row));
+    this.#show(within(model, to));
+  }
+
+  /** Put the cursor on the newest sample of a row, as if by key. */
+  goTo(row) {
+    this.board.root.focus({ preventScroll: true });
+    this.#show({ row, column: this.board.model.newest });
+  }
+
+  #show(cursor) {
+    const { groups, model } = this.board;
+    const group = groups.find((one) => one.rows.includes(cursor.row));
     group.section.scrollIntoView({ block: "nearest" });
-    this.#moveTo(next, placeOf(model, group, next), true);
+    this.pointer = null;
+    this.#moveTo(cursor, placeOf(model, group, cursor), true);
   }
 
   #moveTo(cursor, place = null, isByKey = false) {
@@ -79,7 +89,7 @@ function within(model, { row, column }) {
 
 function placeOf(model, group, { row, column }) {
   const box = group.heatCanvas.getBoundingClientRect();
-  const below = group.group.rows.length - 1 - group.group.rows.indexOf(row);
+  const below = group.rows.at(-1) - row;
   return {
     x: box.left + ((column - model.oldest + 0.5) / model.columns) * box.width,
     y: box.bottom - below * group.rowHeight,

@@ -2,29 +2,28 @@
 
 const WHY_NOT = "Copying needs https, or this machine's own address; save works.";
 
-/** Wire the menu. `csv()`, `png()` give what is shown now, png as a promise; `name(kind)` a file's name. */
+/** Wire the menu. `csv()` and `png()`, a promise, are what is shown now; `name(kind)` a file's name. */
 export function exportMenu(menu, { csv, png, name, onDone }) {
-  const button = (id) => menu.querySelector(`#${id}`);
-  const csvBlob = () => new Blob([csv()], { type: "text/csv;charset=utf-8" });
-  const act = (id, verb, run) =>
-    button(id).addEventListener("click", async () => {
+  const { clipboard } = navigator;
+  const actions = {
+    "copy-csv": () => clipboard.writeText(csv()),
+    "save-csv": () => save(new Blob([csv()], { type: "text/csv;charset=utf-8" }), name("csv")),
+    "copy-png": () => clipboard.write([new ClipboardItem({ "image/png": png() })]),
+    "save-png": async () => save(await png(), name("png")),
+  };
+  for (const [id, act] of Object.entries(actions)) {
+    const button = menu.querySelector(`#${id}`);
+    button.disabled = !clipboard && id.startsWith("copy");
+    if (button.disabled) button.title = WHY_NOT;
+    button.addEventListener("click", async () => {
       menu.open = false;
       try {
-        await run();
-        onDone(verb);
+        await act();
+        onDone(`Done: ${button.textContent}`);
       } catch (error) {
         onDone(`Not done: ${error.message}`);
       }
     });
-  act("copy-csv", "CSV copied", () => navigator.clipboard.writeText(csv()));
-  act("save-csv", "CSV saved", async () => save(csvBlob(), name("csv")));
-  act("copy-png", "Image copied", () =>
-    navigator.clipboard.write([new ClipboardItem({ "image/png": png() })]),
-  );
-  act("save-png", "Image saved", async () => save(await png(), name("png")));
-  for (const id of ["copy-csv", "copy-png"]) {
-    button(id).disabled = !navigator.clipboard;
-    if (!navigator.clipboard) button(id).title = WHY_NOT;
   }
 }
 

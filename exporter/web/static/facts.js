@@ -1,54 +1,45 @@
-// What an engine says about itself, as pairs of a term and its value. An unknown figure is left out.
+// What an engine says about itself, as terms and values. An unknown figure is left out.
 
+import { node } from "./dom.js";
 import { count, ratio } from "./format.js";
+import { OWNERS } from "./owners.js";
 
-const BLOCK_COLOURS = { active: "#d55e00", cached: "#f0a95c" }; // as the owners kv_active, kv_cached
-
-/** Elements for a description list; `isOneOfMany` puts the engine's name before them. */
+/** Pairs for a description list; `isOneOfMany` puts the engine's name before them. */
 export function factsOf(engine, isOneOfMany) {
-  const facts = [];
-  if (isOneOfMany) facts.push(fact("engine", engine.name));
-  if (!engine.isUp) facts.push(fact("state", "down"));
-  if (engine.usable != null) {
-    const parts = [
-      [engine.active, "active"],
-      [engine.cached, "cached"],
-      [engine.free, "free"],
-      [engine.unsplit, "cached or free"],
-    ].filter(([blocks]) => blocks != null);
-    const text = parts.map(([blocks, state]) => `${count(blocks)} ${state}`).join(" · ");
-    facts.push(fact("KV blocks", `${text} of ${count(engine.usable)}`, blocksBar(engine)));
-  }
-  if (engine.running != null) {
-    facts.push(fact("requests", `${count(engine.running)} running · ${count(engine.waiting)} waiting`));
-  }
-  if (engine.contiguity != null) facts.push(fact("contiguity", ratio(engine.contiguity)));
-  if (engine.preemptions != null) facts.push(fact("preemptions", count(engine.preemptions)));
-  return facts;
+  const { usable, running, waiting, contiguity, preemptions } = engine;
+  const requests = `${count(running)} running · ${count(waiting)} waiting`;
+  return [
+    isOneOfMany && fact("engine", engine.name),
+    !engine.isUp && fact("state", "down"),
+    usable !== null && fact("KV blocks", blocksText(engine), blocksBar(engine)),
+    running !== null && fact("requests", requests),
+    contiguity !== null && fact("contiguity", ratio(contiguity)),
+    preemptions !== null && fact("preemptions", count(preemptions)),
+  ].filter(Boolean);
 }
 
-function fact(name, text, picture) {
-  const pair = document.createElement("div");
-  const term = document.createElement("dt");
-  term.textContent = name;
-  const description = document.createElement("dd");
-  description.textContent = text;
-  pair.append(term, ...(picture ? [picture] : []), description);
-  return pair;
+function blocksText({ active, cached, free, unsplit, usable }) {
+  const states = { active, cached, free, "cached or free": unsplit };
+  const known = Object.entries(states).filter(([, blocks]) => blocks !== null);
+  return `${known.map(([state, blocks]) => `${count(blocks)} ${state}`).join(" · ")} of ${count(usable)}`;
 }
 
 function blocksBar({ active, cached, usable }) {
-  const bar = document.createElement("span");
-  bar.className = "blocks";
-  bar.setAttribute("aria-hidden", "true");
-  for (const [blocks, colour] of [
-    [active, BLOCK_COLOURS.active],
-    [cached, BLOCK_COLOURS.cached],
+  const bar = node("span", "", "blocks");
+  for (const [blocks, owner] of [
+    [active, "kv_active"],
+    [cached, "kv_cached"],
   ]) {
-    const part = document.createElement("i");
-    part.style.width = `${(100 * (blocks ?? 0)) / usable}%`;
-    part.style.background = colour;
+    const part = node("i");
+    part.style.width = `${(100 * blocks) / usable}%`;
+    part.style.background = OWNERS.find(({ key }) => key === owner).colour;
     bar.append(part);
   }
   return bar;
+}
+
+function fact(term, text, picture = "") {
+  const pair = node("div");
+  pair.append(node("dt", term), picture, node("dd", text));
+  return pair;
 }

@@ -37,8 +37,8 @@ export class Feed {
       });
     }
     this.source.addEventListener("error", (event) => {
-      const isOver = event.target.readyState === EventSource.CLOSED; // an answer that is no 200
-      this.#waitFor(isOver ? AGAIN_MS : SILENT_MS);
+      const isRefused = event.target.readyState === EventSource.CLOSED;
+      this.#waitFor(isRefused ? AGAIN_MS : SILENT_MS);
       this.on.lost();
     });
     this.#waitFor(SILENT_MS);

@@ -1,5 +1,6 @@
 // The rows of one group: GPUs of the same engines, with names, samples, present values and memory.
 
+import { node, setText } from "./dom.js";
 import { factsOf } from "./facts.js";
 import { gigabytes, ratio } from "./format.js";
 import { Heat } from "./heat.js";
@@ -7,59 +8,40 @@ import { LANE, paintHeat, paintMemory } from "./paint.js";
 import { conflictsOf, engineNames, preemptionsOf } from "./signs.js";
 
 export class Group {
-  constructor(template, model, group, rowHeight) {
-    this.group = group;
-    this.rowHeight = rowHeight;
-    this.isVisible = true;
-    this.heat = new Heat(group.rows.length, model.columns);
+  constructor(template, model, { rows, engines }, rowHeight) {
+    Object.assign(this, { rows, engines, rowHeight, isVisible: true });
+    this.heat = new Heat(rows.length, model.columns);
     this.section = template.content.firstElementChild.cloneNode(true);
     this.section.style.setProperty("--row", `${rowHeight}px`);
-    this.section.style.setProperty("--count", group.rows.length);
-    const [heading, facts, heat, memory] = ["h2", "dl", ".heat", ".memory"].map((selector) =>
-      this.section.querySelector(selector),
-    );
-    Object.assign(this, { facts, heatCanvas: heat, memoryCanvas: memory });
-    this.title = engineNames(model, group) || "No engine";
-    heading.textContent = this.title;
-    const kind = document.createElement("span");
-    kind.textContent = kindOf(model, group);
-    heading.append(kind);
-    [this.now, this.sizes] = [".now", ".sizes"].map((name) => this.#list(name));
-    for (const list of [".names", ".again"].map((name) => this.#list(name))) {
-      group.rows.forEach((row, at) => {
-        list[at].textContent = model.nameOf(row);
-        list[at].title = `${model.rows[row].name ?? ""} ${model.rows[row].uuid ?? ""}`;
-      });
-    }
+    this.section.style.setProperty("--count", rows.length);
+    const part = (selector) => this.section.querySelector(selector);
+    this.facts = part("dl");
+    this.heatCanvas = part(".heat");
+    this.memoryCanvas = part(".memory");
+    this.title = engineNames(model, this) || "No engine";
+    part("h2").append(this.title, node("span", kindOf(model, this)));
+    const fill = (selector, text) => {
+      part(selector).replaceChildren(...rows.map((row) => node("li", text(row))));
+      return [...part(selector).children];
+    };
+    fill(".names", (row) => model.nameOf(row));
+    fill(".again", (row) => model.nameOf(row));
+    this.now = fill(".now", () => "");
+    this.sizes = fill(".sizes", () => "");
   }
 
-  #list(selector) {
-    const list = this.section.querySelector(selector);
-    list.replaceChildren(...this.group.rows.map(() => document.createElement("li")));
-    return [...list.children];
-  }
-
-  /** Take all samples of a model. */
-  redraw(model) {
-    this.heat.draw(this.#reader(model));
-  }
-
-  /** Take the samples of the newest columns, `steps` of them not seen before. */
-  advance(model, steps) {
-    this.heat.advance(steps, this.#reader(model));
-  }
-
-  #reader(model) {
-    return (row, column) => model.value(this.group.rows[row], model.oldest + column);
+  /** Take the samples of the newest columns, `steps` of them not seen before; all by default. */
+  draw(model, steps = model.columns) {
+    this.heat.draw(steps, (row, column) => model.value(this.rows[row], model.oldest + column));
   }
 
   /** Write present values and facts; what did not change is left alone. */
   write(model) {
-    this.group.rows.forEach((row, at) => {
+    this.rows.forEach((row, at) => {
       setText(this.now[at], ratio(model.value(row, model.newest)));
       this.#writeSize(this.sizes[at], model, row);
     });
-    const engines = this.group.engines.map((engine) => model.engine(engine));
+    const engines = this.engines.map((engine) => model.engine(engine));
     const key = JSON.stringify(engines);
     if (key === this.factsKey) return;
     this.factsKey = key;
@@ -73,54 +55,32 @@ export class Group {
       ? ["no answer", "", ""]
       : [gigabytes(model.used(row)), ` / ${gigabytes(total)}`, " GB"];
     if (item.textContent === used + of + unit) return;
-    const span = document.createElement("span"); // left out where there is no room
-    span.textContent = of;
-    item.replaceChildren(used, span, unit);
+    item.replaceChildren(used, node("span", of), unit); // the span is left out on narrow screens
   }
 
   /** Draw on the screen, or on other canvases; `cursor` {row, column} of the model, or null. */
   paint(model, cursor, look, heatCanvas = this.heatCanvas, memoryCanvas = this.memoryCanvas) {
-    const place = (column) => column - model.oldest;
-    const signs = [
-      ...preemptionsOf(model, this.group).map((sign) => ({
-        kind: "preemption",
-        column: place(sign.column),
-        count: sign.count,
-      })),
-      ...conflictsOf(model, this.group).map((sign) => ({
-        kind: "conflict",
-        row: this.group.rows.indexOf(sign.row),
-        column: place(sign.column),
-        endColumn: place(sign.endColumn),
-      })),
-    ];
-    const at = cursor ? this.group.rows.indexOf(cursor.row) : -1;
-    const mark = at < 0 ? null : { row: at, column: place(cursor.column) };
-    paintHeat(heatCanvas, this.heat, signs, mark, look);
-    const bars = this.group.rows.map((row) => ({
-      total: model.total(row),
-      owners: model.owners(row, model.newest),
-    }));
-    paintMemory(memoryCanvas, bars, look);
+    const origin = { row: this.rows[0], column: model.oldest };
+    const signs = [...preemptionsOf(model, this), ...conflictsOf(model, this)];
+    const own = this.rows.includes(cursor?.row) ? cursor : null;
+    paintHeat(heatCanvas, this.heat, signs, own, origin, look);
+    const bar = (row) => ({ total: model.total(row), owners: model.owners(row, model.newest) });
+    paintMemory(memoryCanvas, this.rows.map(bar), look);
   }
 
   /** The row at a height within one of the canvases; above the samples the row of a conflict there. */
   rowAt(model, canvas, y, column) {
     const lane = canvas === this.heatCanvas ? LANE : 0;
     const share = (y - lane) / (canvas.clientHeight - lane);
-    if (share >= 0) return this.group.rows[Math.floor(share * this.group.rows.length)] ?? null;
+    if (share >= 0) return this.rows[Math.floor(share * this.rows.length)] ?? null;
     const isThere = (sign) => sign.column <= column && column <= sign.endColumn;
-    return conflictsOf(model, this.group).find(isThere)?.row ?? this.group.rows[0];
+    return conflictsOf(model, this).find(isThere)?.row ?? this.rows[0];
   }
 }
 
-function kindOf(model, group) {
-  const models = new Set(group.engines.map((engine) => model.engines[engine].model_name));
-  const devices = new Set(group.rows.map((row) => model.rows[row].name));
-  const gpus = `${group.rows.length} × ${[...devices].filter(Boolean).join(", ") || "GPU"}`;
-  return [...models].filter(Boolean).concat(gpus).join(" · ");
-}
-
-function setText(element, text) {
-  if (element.textContent !== text) element.textContent = text;
+function kindOf(model, { engines, rows }) {
+  const names = (all) => [...new Set(all)].filter(Boolean).join(", ");
+  const models = names(engines.map((engine) => model.engines[engine].model_name));
+  const gpus = names(rows.map((row) => model.rows[row].name));
+  return [models, `${rows.length} × ${gpus || "GPU"}`].filter(Boolean).join(" · ");
 }

@@ -11,35 +11,21 @@ export class Heat {
     this.context = this.picture.getContext("2d");
   }
 
-  /** Draw every sample; `value(row, column)` is a ratio, NaN for a gap. */
-  draw(value) {
-    this.#put(0, value);
-  }
-
-  /** Move `steps` columns to the left and draw those that came, or the newest anew for 0. */
-  advance(steps, value) {
-    if (steps >= this.columns) return this.draw(value);
-    if (steps > 0) {
-      this.context.globalCompositeOperation = "copy"; // gaps move too
-      this.context.drawImage(this.picture, -steps, 0);
-      this.context.globalCompositeOperation = "source-over";
-    }
-    this.#put(this.columns - Math.max(1, steps), value);
-  }
-
-  #put(from, value) {
+  /**
+   * Move `steps` columns to the left, and draw those that came and the one before, which may have
+   * grown. `value(row, column)` is a ratio, NaN for a gap.
+   */
+  draw(steps, value) {
+    const from = Math.max(0, this.columns - steps - 1);
     const width = this.columns - from;
+    this.context.globalCompositeOperation = "copy"; // gaps move too
+    if (from > 0) this.context.drawImage(this.picture, -steps, 0);
     const pixels = this.context.createImageData(width, this.rows);
     for (let row = 0; row < this.rows; row += 1) {
       for (let column = from; column < this.columns; column += 1) {
         const ratio = value(row, column);
         if (Number.isNaN(ratio)) continue;
-        const at = 4 * (row * width + column - from);
-        const [red, green, blue] = viridis(ratio);
-        pixels.data[at] = red;
-        pixels.data[at + 1] = green;
-        pixels.data[at + 2] = blue;
-        pixels.data[at + 3] = 255;
+        pixels.data.set([...viridis(ratio), 255], 4 * (row * width + column - from));
       }
     }
     this.context.putImageData(pixels, from, 0);

@@ -2,14 +2,14 @@
 
 import { Board, lookOf } from "./board.js";
 import { sentence, showCard } from "./card.js";
-import { choices, remember, themeSwitch, wanted } from "./controls.js";
+import { offer, remember, themeSwitch, wanted } from "./controls.js";
 import { csvOf, fileName } from "./csv.js";
 import { Cursor } from "./cursor.js";
 import { exportMenu } from "./exports.js";
+import { setText } from "./dom.js";
 import { Feed } from "./feed.js";
 import { clock, duration } from "./format.js";
 import { summary } from "./headline.js";
-import { METRICS, WINDOWS } from "./metrics.js";
 import { Model } from "./model.js";
 import { pictureOf } from "./picture.js";
 import { writeEvents, writeLegend, writeTicks } from "./surroundings.js";
@@ -18,6 +18,7 @@ const at = (id) => document.getElementById(id);
 const choice = wanted();
 let model = null;
 let isPaused = false;
+let fullRow; // the row that the headline calls full
 
 const board = new Board(at("board"), at("group"));
 const cursor = new Cursor(board, (where, place, isByKey) => {
@@ -50,19 +51,20 @@ const feed = new Feed({
     if (isStale) tell("stale", `The exporter stands still: its newest sample is ${duration(age)} old.`);
     else tell(model ? "live" : "connecting");
   },
-  lost(reason) {
-    const end = model ? ` What you see ended at ${clock(model.unixS)}.` : "";
-    tell("lost", `Connection lost, trying again.${end}${reason ? ` The server says: ${reason}` : ""}`);
+  lost() {
+    const end = model ? `What you see ended at ${clock(model.unixS)}.` : "";
+    tell("lost", `Connection lost, trying again. ${end}`);
   },
 });
 
 /** A model with something new is on the board: write all that is not on a canvas. */
 function shown() {
   tell(isPaused ? "paused" : "live");
-  const { headline, subline, isFull = false } = summary(model);
-  at("headline").textContent = headline;
-  at("headline").dataset.full = isFull;
-  at("subline").textContent = subline;
+  const { headline, subline, row } = summary(model);
+  setText(at("headline"), headline);
+  setText(at("subline"), subline);
+  fullRow = row;
+  at("go").hidden = row === undefined || model.rows.length <= 2;
   writeLegend(at("legend"), model);
   writeEvents(at("events"), model);
   cursor.follow();
@@ -80,7 +82,7 @@ function tell(state, trouble = "") {
   document.body.dataset.connection = state;
   at("connection").textContent = STATES[state]();
   at("lost").hidden = trouble === "";
-  if (at("lost").textContent !== trouble) at("lost").textContent = trouble; // read out once
+  setText(at("lost"), trouble); // a screen reader says it once
 }
 
 function follow() {
@@ -98,15 +100,8 @@ function pause() {
   tell(isPaused ? "paused" : "connecting");
 }
 
-for (const [name, table] of [
-  ["metric", METRICS],
-  ["window", WINDOWS],
-]) {
-  choices(at(name), table, choice[name], (key) => {
-    choice[name] = key;
-    follow();
-  });
-}
+for (const name of ["metric", "window"]) offer(at(name), choice, follow);
+at("go").addEventListener("click", () => cursor.goTo(fullRow));
 at("pause").addEventListener("click", pause);
 addEventListener("keydown", (event) => {
   if (event.key === "p" && !event.ctrlKey && !event.metaKey && !event.altKey) pause();

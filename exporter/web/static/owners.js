@@ -2,6 +2,8 @@
 // Neighbours differ in lightness as well as in hue; what is known only together is striped. On a
 // `light` colour text is black.
 
+import { node } from "./dom.js";
+
 export const OWNERS = [
   { key: "weights", label: "weights", colour: "#0072b2" },
   { key: "graph_pool", label: "CUDA graphs", colour: "#56b4e9", light: true },
@@ -18,25 +20,41 @@ export const OWNERS = [
   { key: "unattributed", label: "in no process", colour: "#6d7681" },
   { key: "used_unsplit", label: "used, not split", colour: "#6d7681", striped: true },
   { key: "driver_reserved", label: "driver", colour: "#a3abb5", light: true },
-  { key: "free", label: "free", colour: null },
+  { key: "free", label: "free" },
 ];
 
-/** Stripes in a colour, as something to fill a canvas with. */
-export function stripes(context, colour, ground, scale) {
-  const side = Math.round(6 * scale);
-  const tile = new OffscreenCanvas(side, side);
-  const pen = tile.getContext("2d");
-  if (ground) {
-    pen.fillStyle = ground;
-    pen.fillRect(0, 0, side, side);
-  }
+/** Those that hold anything of `bytes` {owner: bytes}, the largest first. */
+export function largest(bytes) {
+  const held = OWNERS.filter(({ key }) => bytes?.[key] > 0);
+  return held.sort((one, other) => bytes[other.key] - bytes[one.key]);
+}
+
+/** An owner's name with its colour, as an element. */
+export function named(element, { label, colour, striped }) {
+  const lines = `repeating-linear-gradient(135deg, ${colour} 0 2px, transparent 2px 4px)`;
+  const swatch = node("i", "", "swatch");
+  swatch.style.background = striped ? lines : (colour ?? "");
+  const name = node(element);
+  name.append(swatch, label);
+  return name;
+}
+
+const patterns = new Map(); // as many as themes have colours
+
+/** Stripes in a colour, to fill a canvas with. */
+export function stripes(pen, colour, ground) {
+  const key = `${colour} ${ground}`;
+  if (!patterns.has(key)) patterns.set(key, pen.createPattern(tile(colour, ground), "repeat"));
+  return patterns.get(key);
+}
+
+function tile(colour, ground) {
+  const canvas = new OffscreenCanvas(6, 6);
+  const pen = canvas.getContext("2d");
+  pen.fillStyle = ground;
+  pen.fillRect(0, 0, 6, 6);
   pen.strokeStyle = colour;
-  pen.lineWidth = side / 4;
-  pen.beginPath();
-  for (const shift of [-side, 0, side]) {
-    pen.moveTo(shift - 1, side + 1);
-    pen.lineTo(shift + side + 1, -1);
-  }
-  pen.stroke();
-  return context.createPattern(tile, "repeat");
+  pen.lineWidth = 1.5;
+  pen.stroke(new Path2D("M-7 7L7-7M-1 7L7-1M5 7L13-1"));
+  return canvas;
 }

@@ -1,10 +1,10 @@
 // What stands on a group's two canvases: samples under a lane of signs, and bars of memory by owner.
-// Draws what it is given; knows no model and no page.
+// Draws what it is given, in CSS pixels; knows no model and no page.
 
 import { gigabytes } from "./format.js";
 import { OWNERS, stripes } from "./owners.js";
 
-export const LANE = 16; // CSS pixels above the samples, as --lane in live.css
+export const LANE = 16; // above the samples, as --lane in live.css
 
 /** Give a canvas as many pixels as it has on the screen. */
 export function fit(canvas, scale) {
@@ -14,108 +14,86 @@ export function fit(canvas, scale) {
   if (canvas.height !== tall) canvas.height = tall;
 }
 
-/** Samples of a group: the picture over a striped ground, signs above, the cursor on top. */
-export function paintHeat(canvas, heat, signs, cursor, look) {
-  const context = canvas.getContext("2d");
-  const { width, height } = canvas;
-  const lane = LANE * look.scale;
-  const rowHeight = (height - lane) / heat.rows;
-  context.clearRect(0, 0, width, height);
-  context.fillStyle = stripes(context, look.gap, look.track, look.scale);
-  context.fillRect(0, lane, width, height - lane);
-  context.imageSmoothingEnabled = false;
-  context.drawImage(heat.picture, 0, lane, width, height - lane);
-  const line = rowHeight >= 12 * look.scale ? 2 * look.scale : rowHeight >= 6 * look.scale ? 1 : 0;
-  for (let row = 1; row < heat.rows && line > 0; row += 1) {
-    context.clearRect(0, lane + Math.round(row * rowHeight) - line / 2, width, line);
-  }
-  const cell = width / heat.columns;
-  for (const sign of signs) {
-    paintSign(context, sign, cell, lane, look);
-    if (sign.row === undefined || heat.rows === 1) continue;
-    const below = lane + Math.round((sign.row + 1) * rowHeight) - line / 2;
-    const x = Math.round(sign.column * cell);
-    const thick = Math.max(1, Math.min(3 * look.scale, rowHeight / 5));
-    context.fillRect(x, below - thick, Math.round((sign.endColumn + 1) * cell) - x, thick);
-  }
-  if (cursor) paintCursor(context, cursor, cell, rowHeight, lane, look.scale);
+function cleared(canvas, scale) {
+  const pen = canvas.getContext("2d");
+  const [width, height] = [canvas.width / scale, canvas.height / scale];
+  pen.setTransform(scale, 0, 0, scale, 0, 0);
+  pen.clearRect(0, 0, width, height);
+  return { pen, width, height };
 }
 
-function paintSign(context, sign, cell, lane, look) {
-  const { scale } = look;
-  const x = Math.round((sign.column + 0.5) * cell);
-  context.fillStyle = look[sign.kind];
-  if (sign.kind === "preemption") {
-    const tall = (4 + 5 * Math.min(1, sign.count / 8)) * scale;
-    const wide = Math.max(2 * scale, Math.min(cell - scale, 4 * scale));
-    context.fillRect(Math.round(x - wide / 2), lane - tall - scale, Math.round(wide), tall);
-    return;
+/**
+ * Samples: the picture over a striped ground, signs above, the cursor on top. Rows and columns of
+ * signs and cursor count from those of `origin`, which is the top left sample.
+ */
+export function paintHeat(canvas, heat, signs, cursor, origin, look) {
+  const { pen, width, height } = cleared(canvas, look.scale);
+  const tall = (height - LANE) / heat.rows;
+  const wide = width / heat.columns;
+  const top = (row) => LANE + Math.round((row - origin.row) * tall);
+  const left = (column) => Math.round((column - origin.column) * wide);
+  pen.fillStyle = stripes(pen, look.gap, look.track);
+  pen.fillRect(0, LANE, width, height - LANE);
+  pen.imageSmoothingEnabled = false;
+  pen.drawImage(heat.picture, 0, LANE, width, height - LANE);
+  const gap = tall >= 12 ? 2 : 1;
+  for (let row = 1; row < heat.rows; row += 1) {
+    pen.clearRect(0, top(origin.row + row) - gap / 2, width, gap);
   }
-  const y = 4 * scale;
-  const reach = 4 * scale;
-  const end = Math.round((sign.endColumn + 0.5) * cell);
-  context.fillRect(x, y - scale, end - x, 2 * scale);
-  context.beginPath();
-  context.moveTo(x, y - reach);
-  context.lineTo(x + reach, y);
-  context.lineTo(x, y + reach);
-  context.lineTo(x - reach, y);
-  context.fill();
-}
-
-function paintCursor(context, cursor, cell, rowHeight, lane, scale) {
-  const x = Math.floor(cursor.column * cell);
-  const right = Math.ceil((cursor.column + 1) * cell);
-  const y = lane + Math.round(cursor.row * rowHeight);
-  const bottom = lane + Math.round((cursor.row + 1) * rowHeight);
-  for (const [colour, wide] of [
-    ["#000", 3 * scale],
-    ["#fff", 1.5 * scale],
+  for (const { kind, count, row, column, endColumn } of signs) {
+    pen.fillStyle = look[kind];
+    if (kind === "preemption") {
+      const high = 4 + Math.min(5, count / 2);
+      pen.fillRect(left(column), LANE - high - 1, Math.max(2, Math.min(4, wide - 1)), high);
+      continue;
+    }
+    const x = left(column + 0.5);
+    const length = left(endColumn + 1) - x;
+    pen.fillRect(x, 3, length, 2);
+    pen.fill(new Path2D(`M${x - 4} 4l4-4l4 4l-4 4z`));
+    if (heat.rows > 1) pen.fillRect(x, top(row + 1) - gap / 2 - 2, length, 2);
+  }
+  if (!cursor) return;
+  const { row, column } = cursor;
+  const box = [left(column), top(row), left(column + 1) - left(column), top(row + 1) - top(row)];
+  for (const [colour, line] of [
+    ["#000", 3],
+    ["#fff", 1.5],
   ]) {
-    context.strokeStyle = colour;
-    context.lineWidth = wide;
-    context.strokeRect(x, y, right - x, bottom - y);
+    pen.strokeStyle = colour;
+    pen.lineWidth = line;
+    pen.strokeRect(...box);
   }
 }
 
-/** One bar a row; `rows` hold {total, owners: {owner: bytes}}, owners null where nothing is known. */
-export function paintMemory(canvas, rows, look) {
-  const context = canvas.getContext("2d");
-  const { width, height } = canvas;
-  const rowHeight = height / rows.length;
-  const tall = Math.round(Math.min(26 * look.scale, Math.max(rowHeight * 0.62, rowHeight - 6)));
-  context.clearRect(0, 0, width, height);
-  const fills = new Map(OWNERS.map((owner) => [owner.key, fillOf(context, owner, look)]));
-  rows.forEach(({ total, owners }, row) => {
-    const y = Math.round(row * rowHeight + (rowHeight - tall) / 2);
-    context.fillStyle = owners ? look.track : stripes(context, look.gap, look.track, look.scale);
-    context.fillRect(0, y, width, tall);
+/** A bar a row; `bars` hold {total, owners: {owner: bytes}}, owners null where nothing is known. */
+export function paintMemory(canvas, bars, look) {
+  const { pen, width, height } = cleared(canvas, look.scale);
+  const rowTall = height / bars.length;
+  const tall = Math.round(Math.min(26, Math.max(rowTall * 0.62, rowTall - 6)));
+  bars.forEach(({ total, owners }, row) => {
+    const y = Math.round((row + 0.5) * rowTall - tall / 2);
+    pen.fillStyle = owners ? look.track : stripes(pen, look.gap, look.track);
+    pen.fillRect(0, y, width, tall);
     let bytes = 0;
-    for (const { key, label, light } of owners ? OWNERS : []) {
+    for (const owner of owners ? OWNERS : []) {
       const x = Math.round((bytes / total) * width);
-      bytes += owners[key] ?? 0;
+      const size = owners[owner.key] ?? 0;
+      bytes += size;
       const wide = Math.round((bytes / total) * width) - x;
-      if (wide === 0 || key === "free") continue;
-      context.fillStyle = fills.get(key);
-      context.fillRect(x, y, wide > 3 * look.scale ? wide - look.scale : wide, tall);
-      if (tall < 16 * look.scale) continue;
-      const size = `${gigabytes(owners[key])} GB`;
-      paintLabel(context, [`${label} ${size}`, size], x, y + tall / 2, wide, light, look.scale);
+      if (wide === 0 || owner.key === "free") continue;
+      pen.fillStyle = owner.striped ? stripes(pen, owner.colour, look.surface) : owner.colour;
+      pen.fillRect(x, y, wide > 3 ? wide - 1 : wide, tall);
+      if (tall >= 16) paintLabel(pen, owner, `${gigabytes(size)} GB`, x + 5, y + tall / 2, wide - 10);
     }
   });
 }
 
-/** The first of some texts that fits into a bar's part, if any does. */
-function paintLabel(context, texts, x, y, wide, isOnLight, scale) {
-  const inset = 5 * scale;
-  context.font = `${12 * scale}px Arial, sans-serif`;
-  const text = texts.find((one) => context.measureText(one).width <= wide - 2 * inset);
-  if (!text) return;
-  context.fillStyle = isOnLight ? "#000" : "#fff";
-  context.textBaseline = "middle";
-  context.fillText(text, x + inset, y + scale / 2);
-}
-
-function fillOf(context, { colour, striped }, look) {
-  return striped ? stripes(context, colour, look.surface, look.scale) : colour;
+/** Name and size of a bar's part, or its size alone, where there is room. */
+function paintLabel(pen, { label, light }, size, x, y, room) {
+  pen.font = "12px Arial, sans-serif";
+  pen.textBaseline = "middle";
+  pen.fillStyle = light ? "#000" : "#fff";
+  const text = [`${label} ${size}`, size].find((one) => pen.measureText(one).width <= room);
+  if (text) pen.fillText(text, x, y + 0.5);
 }

@@ -48,12 +48,12 @@ export function pictureOf(model, groups, words, look) {
 }
 
 function heightOf(group) {
-  return LANE + group.rowHeight * group.group.rows.length;
+  return LANE + group.rowHeight * group.rows.length;
 }
 
 function writeValues(model, group, top, write, look) {
   if (group.rowHeight < 12) return;
-  group.group.rows.forEach((row, at) => {
+  group.rows.forEach((row, at) => {
     const y = top + LANE + (at + 0.5) * group.rowHeight + 4;
     write(model.nameOf(row), SIDE, y, "600 12px");
     write(ratio(model.value(row, model.newest)), HEAT.left + HEAT.width + 20, y, "600 13px");

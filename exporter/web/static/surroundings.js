@@ -1,14 +1,15 @@
 // What stands around the board: the time axis, the legend of colours, the list of what happened.
 
-import { swatch } from "./card.js";
+import { node } from "./dom.js";
 import { clock } from "./format.js";
 import { METRICS } from "./metrics.js";
-import { OWNERS } from "./owners.js";
+import { named, OWNERS } from "./owners.js";
 import { happenings } from "./signs.js";
 import { viridisGradient } from "./viridis.js";
 
 const TICKS = 4;
 const MOST_EVENTS = 8;
+const shown = new WeakMap();
 
 /** The time axis: how long ago, from the window's begin to now. */
 export function writeTicks(holder, model) {
@@ -29,40 +30,35 @@ function ago(seconds) {
 /** What the colours mean: the scale, and the owners that are on any GPU now. */
 export function writeLegend(legend, model) {
   const { label, meaning } = METRICS[model.metric];
-  const title = `${label}: ${meaning}`;
   const present = OWNERS.filter(({ key }) => model.ledger.some(([owner]) => owner === key));
-  const state = [title, ...present.map(({ key }) => key)].join();
-  if (legend.dataset.shows === state) return;
-  legend.dataset.shows = state;
-  legend.querySelector("#scale-title").textContent = title;
+  if (!isNew(legend, [label, ...present.map(({ key }) => key)])) return;
+  legend.querySelector("#scale-title").textContent = `${label}: ${meaning}`;
   legend.querySelector("#gradient").style.background = viridisGradient();
-  const items = present.map(({ label: name, colour, striped }) => {
-    const item = node("li", name);
-    item.prepend(swatch(colour, striped));
-    return item;
-  });
-  legend.querySelector("#owners").replaceChildren(...items);
+  legend.querySelector("#owners").replaceChildren(...present.map((owner) => named("li", owner)));
 }
 
 /** What happened, newest first. */
 export function writeEvents(section, model) {
   const all = happenings(model);
-  const items = all.slice(0, MOST_EVENTS).map(({ kind, from, to, text }) => {
-    const item = document.createElement("li");
-    item.className = kind;
-    const end = to === null ? "now" : clock(to);
-    const time = node("time", clock(from) === end ? end : `${clock(from)} – ${end}`);
-    item.append(time, node("span", text));
+  const told = all.slice(0, MOST_EVENTS).map(({ kind, from, to, text }) => {
+    const end = to === Infinity ? "now" : clock(to);
+    return [kind, clock(from) === end ? end : `${clock(from)} – ${end}`, text];
+  });
+  if (all.length > MOST_EVENTS) told.push(["", "", `and ${all.length - MOST_EVENTS} more before`]);
+  if (all.length === 0) told.push(["", "", "No preemption and no conflict in this time."]);
+  if (!isNew(section, told)) return;
+  const items = told.map(([kind, time, text]) => {
+    const item = node("li", "", kind);
+    item.append(node("time", time), node("span", text));
     return item;
   });
-  const more = all.length - items.length;
-  if (more > 0) items.push(node("li", `and ${more} more before`));
-  if (items.length === 0) items.push(node("li", "No preemption and no conflict in this time."));
   section.querySelector("ol").replaceChildren(...items);
 }
 
-function node(name, text) {
-  const element = document.createElement(name);
-  element.textContent = text;
-  return element;
+/** Whether an element shows something else than this; from now on it shows this. */
+function isNew(element, content) {
+  const key = JSON.stringify(content);
+  const isSame = shown.get(element) === key;
+  shown.set(element, key);
+  return !isSame;
 }
