@@ -68,6 +68,10 @@ class LivePage:
         """Until the connection is in a state."""
         self.wait_for(f"document.body.dataset.connection === '{state}'")
 
+    def wait_for_frames(self) -> None:
+        """Until whatever the page has to draw is drawn."""
+        self.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+
     def choose(self, name: str) -> None:
         """Press the switch of this name."""
         self.page.get_by_role("radio", name=name, exact=True).check()

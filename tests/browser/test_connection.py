@@ -111,6 +111,7 @@ def test_a_paused_page_stands_still_and_goes_on_without_a_hole(
     page = open_page(daemon.address, "?metric=device_pressure")
     page.page.keyboard.press("p")
     page.wait_until("paused")
+    page.wait_for_frames()
     held = newest(page)
     wait_for_ticks(daemon, 3)
     assert newest(page) == held

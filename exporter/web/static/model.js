@@ -54,7 +54,8 @@ export class Model {
 
   /** Go back to the moment that `former` shows: later columns are dropped, its state holds. */
   hold(former) {
-    const column = this.columnOf(former.unixS);
+    const isNumberedAlike = former.window === this.window;
+    const column = isNumberedAlike ? former.newest : this.columnOf(former.unixS);
     for (let later = column + 1; later <= this.newest; later += 1) this.#clear(later);
     this.newest = column;
     this.unixS = former.unixS;
