@@ -1,6 +1,6 @@
 """The source of the kubelet's pod-resources API: who holds which GPU. The only user of gRPC.
 
-Importing this module needs the extra ``kubernetes`` and costs about 19 MB of resident memory, so it
+Importing this module needs the extra ``kubernetes`` and costs about 16 MB of resident memory, so it
 is imported only where the source is asked for.
 """
 
