@@ -54,3 +54,6 @@ NO_RULES = Absence(
 NO_OBJECTIVE = Absence(
     "No latencies", "scrape vLLM's /metrics too, and load deploy/prometheus/rules/slo.yml."
 )
+NO_EXPORTER = Absence("No exporter", "none is scraped under this job and instance.")
+NO_SOURCE = Absence("No source", "the exporter plays a recording, or is not scraped.")
+NO_PLUGIN = Absence("No plugin", "install it beside vLLM and set VLLM_MEMORY_TRACE_DIR.")

@@ -9,6 +9,49 @@ GRID_WIDTH = 24
 OLDEST_SCHEMA = 39  # Grafana 10.4; newer ones migrate upward
 
 
+def mark(name: str, color: str, expr: str, title: str, content: str) -> Json:
+    """Marks over all panels, wherever the query has a figure."""
+    return {
+        "name": name,
+        "datasource": DATASOURCE,
+        "enable": True,
+        "iconColor": color,
+        "expr": expr,
+        "step": "15s",
+        "titleFormat": title,
+        "textFormat": content,
+    }
+
+
+MARKS: Sequence[Json] = (
+    mark(
+        "Conflicts",
+        "red",
+        f"sum by (instance, device, kind) (increase(gpu_memory_conflicts_total{{{GPU}}}[1m])) > 0",
+        "Conflict over memory: {{kind}}",
+        "{{device}} of {{instance}}",
+    ),
+    mark(
+        "Engine restarts",
+        "purple",
+        "sum by (instance, replica, engine)"
+        f" (increase(vllm_engine_restarts_total{{{EXPORTER}}}[1m])) > 0",
+        "Engine restarted",
+        "{{replica}}/{{engine}} of {{instance}}",
+    ),
+)
+"""One minute at a time: Grafana asks for no more than that."""
+ALERTS_OF_GRAFANA: Json = {
+    "name": "Annotations & Alerts",
+    "builtIn": 1,
+    "type": "dashboard",
+    "datasource": {"type": "grafana", "uid": "-- Grafana --"},
+    "enable": True,
+    "hide": True,
+    "iconColor": "rgba(0, 211, 255, 1)",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Board:
     """One board; its uid is what alerts and bookmarks link to, and never changes."""
@@ -18,6 +61,7 @@ class Board:
     description: str
     panels: Sequence[Json]
     refresh: str = "5s"
+    marks: Sequence[Json] = MARKS  # annotations
     vllm_choices: Sequence[str] = ()  # labels by which vLLM's own metrics are chosen
 
     def json(self) -> Json:
@@ -37,7 +81,7 @@ class Board:
             "timepicker": {"refresh_intervals": ["1s", "5s", "10s", "30s", "1m", "5m"]},
             "timezone": "browser",
             "templating": {"list": variables(self.vllm_choices)},
-            "annotations": {"list": _annotations()},
+            "annotations": {"list": [ALERTS_OF_GRAFANA, *self.marks]},
             "links": [
                 _links("GPU memory", ["gpu", "vllm"], is_dropdown=False),
                 _links("All vLLM boards", ["vllm"], is_dropdown=True),
@@ -119,50 +163,6 @@ def _choice(
         "options": [],
         "regex": "",
         "sort": 3 if is_numbered else 1,
-    }
-
-
-def _annotations() -> list[Json]:
-    return [
-        {
-            "name": "Annotations & Alerts",
-            "builtIn": 1,
-            "type": "dashboard",
-            "datasource": {"type": "grafana", "uid": "-- Grafana --"},
-            "enable": True,
-            "hide": True,
-            "iconColor": "rgba(0, 211, 255, 1)",
-        },
-        _annotation(
-            "Conflicts",
-            "red",
-            f"sum by (instance, device, kind) (increase(gpu_memory_conflicts_total{{{GPU}}}[1m]))"
-            " > 0",
-            "Conflict over memory: {{kind}}",
-            "{{device}} of {{instance}}",
-        ),
-        _annotation(
-            "Engine restarts",
-            "purple",
-            "sum by (instance, replica, engine)"
-            f" (increase(vllm_engine_restarts_total{{{EXPORTER}}}[1m])) > 0",
-            "Engine restarted",
-            "{{replica}}/{{engine}} of {{instance}}",
-        ),
-    ]
-
-
-def _annotation(name: str, color: str, expr: str, title: str, content: str) -> Json:
-    """Marks over all panels; one minute at a time, as Grafana asks for no more than that."""
-    return {
-        "name": name,
-        "datasource": DATASOURCE,
-        "enable": True,
-        "iconColor": color,
-        "expr": expr,
-        "step": "15s",
-        "titleFormat": title,
-        "textFormat": content,
     }
 
 

@@ -1,6 +1,6 @@
 """Board "Fleet": is anything wrong, for whom, and on which node."""
 
-from dashboards.board import Board
+from dashboards.board import Board, mark
 from dashboards.fleet.memory import MEMORY
 from dashboards.fleet.now import NOW
 from dashboards.fleet.objectives import OBJECTIVES
@@ -8,6 +8,7 @@ from dashboards.fleet.pressure import PRESSURE
 from dashboards.fleet.tables import MODELS, NODES
 from dashboards.fleet.work import WORK
 from dashboards.panels import row
+from dashboards.queries import FLEET, recorded
 
 FLEET_BOARD = Board(
     uid="vllm-memory-fleet",
@@ -31,5 +32,14 @@ FLEET_BOARD = Board(
         *WORK,
     ],
     refresh="30s",
+    marks=[
+        mark(
+            "Conflicts of the last 10 minutes",
+            "red",
+            f"{recorded('job:gpu_memory_conflicts:increase10m', FLEET)} > 0",
+            "Conflict over memory: {{kind}}",
+            "Job {{job}}",
+        ),
+    ],
     vllm_choices=("job",),
 )

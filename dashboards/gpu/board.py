@@ -1,6 +1,7 @@
 """Board "GPU memory pressure": which GPU is full, of what, and since when."""
 
 from dashboards.board import Board
+from dashboards.gpu.exporter import ITSELF
 from dashboards.gpu.hardware import HARDWARE
 from dashboards.gpu.health import HEALTH
 from dashboards.gpu.ledger import LEDGER
@@ -32,5 +33,7 @@ GPU_BOARD = Board(
         *HARDWARE,
         row("Health of the hardware"),
         *HEALTH,
+        row("The exporter itself"),
+        *ITSELF,
     ],
 )

@@ -6,6 +6,9 @@ recording does not tell at that moment is absent: see each line.
 """
 
 from collections.abc import Mapping
+from typing import get_args
+
+from exporter.records.ledger import LedgerReason
 
 JOBS = ("fake", "exhaustion", "tp4")
 Counts = tuple[int, int, int]
@@ -16,6 +19,7 @@ SERVING_GPUS: Counts = (3, 1, 4)  # an engine is on them
 ENGINES: Counts = (2, 1, 1)
 WORKERS: Counts = (3, 1, 4)
 VLLM_ENGINES: Counts = (4, 4, 4)  # new 1, pair 2, old 1, whatever node is chosen
+SOURCES: Counts = (3, 0, 0)  # nvml, nvml_slow, trace; a recording is no source
 BUCKETS: Counts = (14, 14, 14)  # 13 bounds and +Inf
 
 
@@ -139,6 +143,12 @@ GPU: Mapping[str, Counts] = {
     "NVLink traffic / B": of_the_driver(GPUS),
     "Errors on links / A": of_the_driver(GPUS),
     "Errors on links / B": of_the_driver(GPUS),  # replay; the others are not told
+    "Sources / A": SOURCES,
+    "Age of the last good read / A": SOURCES,
+    "Errors and missed samples / A": (0, 0, 0),  # there has been none
+    "Errors and missed samples / B": SOURCES,
+    "Ledgers told coarsely / A": times(len(get_args(LedgerReason)), NODE),
+    "The plugin in the engines / A": not_of_tp4(ENGINES),
 }
 
 KV: Mapping[str, Counts] = {
