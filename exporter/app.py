@@ -14,6 +14,8 @@ from exporter.runner import Runner
 from exporter.settings import Settings
 from exporter.sources.engine_metrics import EngineMetricsSource
 from exporter.sources.nvml import NvmlSource
+from exporter.sources.nvml_events import NvmlEventsSource
+from exporter.sources.nvml_gpm import NvmlGpmSource
 from exporter.sources.nvml_session import NvmlSession
 from exporter.sources.nvml_slow import NvmlSlowSource
 from exporter.sources.process_facts import LocalProcesses
@@ -30,7 +32,14 @@ log = logging.getLogger(__name__)
 class App:
     """The running program without its HTTP side; `start` once, then `stop` once."""
 
-    def __init__(self, clock: Clock, pipeline: Pipeline, runner: Runner) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        pipeline: Pipeline,
+        runner: Runner,
+        nvml: NvmlSession | None = None,
+    ) -> None:
+        self._nvml = nvml
         self.clock = clock
         self.pipeline = pipeline
         self._runner = runner
@@ -43,6 +52,11 @@ class App:
         """Start ticking, then reading."""
         self._ticking.start()
         self._runner.start(self.pipeline.offer)
+
+    def toggle_driver_release(self) -> None:
+        """Let go of the NVIDIA driver within two seconds, or take it up again."""
+        if self._nvml is not None:
+            self._nvml.toggle_release()
 
     def stop(self) -> None:
         """Stop reading and ticking; gives up after half a second on a read that hangs."""
@@ -80,6 +94,9 @@ class FrozenApp:
                 elapsed_s = event.at_s
             self.pipeline.offer(event.reading)
         self.pipeline.tick()
+
+    def toggle_driver_release(self) -> None:
+        """There is no driver to let go of."""
 
     def stop(self) -> None:
         """Nothing runs."""
@@ -129,10 +146,13 @@ def _rules(settings: Settings) -> ConflictRules:
 def _live(settings: Settings) -> App:
     clock = SystemClock()
     sources: list[Source] = []
+    session = NvmlSession()
     if settings.nvml_enabled:
-        session = NvmlSession()
         sources.append(NvmlSource(settings.nvml_interval_s, clock, session=session))
         sources.append(NvmlSlowSource(session, clock))
+        sources.append(NvmlEventsSource(session, clock))
+        if settings.nvml_gpm:
+            sources.append(NvmlGpmSource(session, clock))
     if settings.trace_paths:
         sources.append(TraceSource(settings.trace_paths, TRACE_INTERVAL_S, clock))
     sources.extend(EngineMetricsSource(url, clock) for url in settings.engine_urls)
@@ -153,7 +173,7 @@ def _live(settings: Settings) -> App:
         processes=LocalProcesses(),
         configured_unix_s=clock.unix_ns() / 1e9,
     )
-    return App(clock, pipeline, runner)
+    return App(clock, pipeline, runner, session)
 
 
 def _pod_resources(socket_path: str, clock: Clock) -> Source:

@@ -32,6 +32,13 @@ SOURCE_OPTIONS = (
         metavar="DURATION",
         help="How often to sample the GPUs, 100ms to 60s.  [default: 500ms]",
     ),
+    click.option(
+        "--nvml.gpm",
+        "nvml_gpm",
+        is_flag=True,
+        default=None,
+        help="Also read the GPUs' own counters (DRAM, SMs, PCIe); not beside DCGM's profiling.",
+    ),
     click.option("--no-nvml", is_flag=True, help="Do not ask the driver: trace only."),
     click.option(
         "--trace.path",

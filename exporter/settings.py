@@ -29,6 +29,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_format: str = "logfmt"
     nvml_enabled: bool = True
     nvml_interval_s: float = 0.5
+    nvml_gpm: bool = False
     trace_paths: tuple[str, ...] = ()
     engine_urls: tuple[EngineUrl, ...] = ()
     kubernetes_pod_resources: str | None = None
@@ -208,6 +209,7 @@ _TABLE = {
             _duration_between(0.1, 60.0),
             "a duration from 100ms to 60s, for example 500ms",
         ),
+        _Setting("nvml.gpm", "nvml_gpm", _switch, "true | false"),
         _Setting("trace.path", "trace_paths", _texts, "a file, directory or glob, or a list"),
         _Setting("engine.url", "engine_urls", _engine_urls, "URL or NAME=URL, or a list"),
         _Setting(

@@ -6,8 +6,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from exporter.records.conflict import Conflict, ProcessRow
-from exporter.records.device import DeviceFacts, DeviceMemory, DeviceSample, ProcessMemory
-from exporter.records.device_detail import DeviceDetail
+from exporter.records.device import (
+    DeviceFacts,
+    DeviceMemory,
+    DeviceSample,
+    MigDevice,
+    ProcessMemory,
+    UnifiedMemory,
+)
+from exporter.records.device_detail import DeviceDetail, DeviceProfile
 from exporter.records.ledger import Ledger
 from exporter.records.pods import GpuHolder
 from exporter.records.source import Histogram, SourceHealth
@@ -27,6 +34,7 @@ from exporter.records.view import (
     EngineCounters,
     EngineView,
     GpuHolderView,
+    MigView,
     RankView,
     View,
     Window,
@@ -40,6 +48,10 @@ REPLICA, MODEL, ENGINE = "blue-0", "Qwen/Qwen3-8B", "0"
 
 def gpu_uuid(index: int) -> str:
     return f"GPU-00000000-0000-4000-8000-{index:012x}"
+
+
+def mig_uuid(index: int) -> str:
+    return f"MIG-00000000-0000-4000-8000-{index:012x}"
 
 
 def gpu_view(index: int = 0, processes: int = 2) -> DeviceView:
@@ -67,6 +79,18 @@ def gpu_view(index: int = 0, processes: int = 2) -> DeviceView:
             temperatures_celsius={"gpu": 61, "memory": 74},
             clocks_hertz={"sm": 1.98e9, "memory": 3.201e9},
             event_reasons={"sw_power_cap": True, "hw_thermal_slowdown": False},
+            unified_memory=UnifiedMemory(total_bytes=3000, available_bytes=1100),
+            mig=(
+                MigDevice(
+                    uuid=mig_uuid(index),
+                    gpu_instance_id=2,
+                    compute_instance_id=1,
+                    profile="3g.71gb",
+                    memory=DeviceMemory(
+                        total_bytes=400, used_bytes=250, free_bytes=120, reserved_bytes=30
+                    ),
+                ),
+            ),
         ),
         used_window_bytes=Window(min=580, max=620, mean=601.5),
         pressure_ratio=600 / 950,
@@ -112,6 +136,26 @@ def gpu_view(index: int = 0, processes: int = 2) -> DeviceView:
                 "nvlink_recovery_errors": 24,
             },
         ),
+        profile=DeviceProfile(
+            dram_bandwidth_utilization_ratio=0.53,
+            sm_utilization_ratio=0.66,
+            sm_occupancy_ratio=0.14,
+            tensor_utilization_ratio=0.31,
+            pcie_transmit_bytes_per_second=7000,
+            pcie_receive_bytes_per_second=9000,
+            nvlink_transmit_bytes_per_second=70_000,
+            nvlink_receive_bytes_per_second=90_000,
+        ),
+        mig={
+            mig_uuid(index): MigView(
+                ledger=Ledger(
+                    owners_bytes={"free": 120, "driver_reserved": 30, "used_unsplit": 250},
+                    effective_used_bytes=None,
+                    reasons=("processes_unknown",),
+                ),
+                conflicts={"co_tenant": 3, "pressure": 0, "margin": 0},
+            )
+        },
         xid_errors={"79": 1, "48": 3},
     )
 

@@ -3,6 +3,7 @@
 import logging
 
 from exporter import __version__, app
+from exporter.commands.driver_release import toggled_by_sigusr1
 from exporter.settings import Settings
 from exporter.views.metrics.exposition import Exposition
 from exporter.web.listener import listen, url_of
@@ -35,6 +36,7 @@ def run(settings: Settings) -> None:
     web_app = make_app(site, running.start, running.stop)
     if settings.replay is not None:
         log.warning("replaying %s: the figures are not of this machine", settings.replay)
-    log.info("vllm-memory-exporter %s serves at %s", __version__, url_of(listener))
-    WebServer(web_app, listener, live.end).run()
+    with toggled_by_sigusr1(running.toggle_driver_release):
+        log.info("vllm-memory-exporter %s serves at %s", __version__, url_of(listener))
+        WebServer(web_app, listener, live.end).run()
     log.info("ended")

@@ -1,14 +1,16 @@
 """One GPU between ticks: its last sample, its windows and histograms."""
 
+from collections.abc import Callable
+
 from exporter.analysis import pressure
 from exporter.history.sample_histogram import PRESSURE_BOUNDS, SampleHistogram
 from exporter.history.sliding_window import SlidingWindow
 from exporter.pipeline.device_details import STALE_INTERVALS, DeviceDetails
 from exporter.records.conflict import ConflictKind
-from exporter.records.device import Device
+from exporter.records.device import Device, MigDevice
 from exporter.records.ledger import Ledger
 from exporter.records.source import Histogram
-from exporter.records.view import DeviceView
+from exporter.records.view import DeviceView, MigView
 
 
 class PressureHistory:
@@ -66,10 +68,11 @@ class DeviceState:
         effective_ratio: float | None,
         ledger: Ledger | None,
         conflicts: dict[ConflictKind, int] | None,
+        mig_views: Callable[[tuple[MigDevice, ...]], dict[str, MigView]],
     ) -> DeviceView:
         """This GPU now: without sample and ledger once the last one is three intervals old.
 
-        `ledger` is that of the last reading.
+        `ledger` is that of the last reading, `mig_views` makes those of its MIG devices.
         """
         if self._device is None:
             raise ValueError("a GPU has no view before its first reading")
@@ -93,5 +96,6 @@ class DeviceState:
             conflicts=conflicts,
             detail=self.details.detail(now_s) if sample else None,
             profile=self.details.profile.get(now_s) if sample else None,
+            mig=mig_views(sample.mig) if sample and sample.mig else None,
             xid_errors=dict(self.details.xid_errors) or None,
         )

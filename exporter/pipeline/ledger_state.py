@@ -13,6 +13,7 @@ from exporter.analysis.ledger import ledgers
 from exporter.analysis.redaction import redacted
 from exporter.analysis.worker import Worker, WorkerKey
 from exporter.pipeline.host_pids import EngineKey, HostPids
+from exporter.pipeline.mig_places import samples_of
 from exporter.records.conflict import Conflict, ConflictKind, ProcessRow
 from exporter.records.device import DeviceReading
 from exporter.records.ledger import Ledger, LedgerReason, Owner
@@ -76,7 +77,7 @@ class LedgerState:
         """
         if not reading.devices:
             return  # a recording's tick without a device reading: it tells of no GPU
-        samples = {device.facts.uuid: device.sample for device in reading.devices}
+        samples = samples_of(reading)
         listed = {
             uuid: frozenset(process.pid for process in sample.processes)
             for uuid, sample in samples.items()

@@ -3,22 +3,24 @@
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from exporter.analysis.conflict_signs import ConflictRules
 from exporter.analysis.rank_imbalance import with_rank_imbalance
 from exporter.clock import Clock
 from exporter.pipeline.device_state import DeviceState
 from exporter.pipeline.ledger_state import LedgerState
+from exporter.pipeline.mig_places import MigPlaces
 from exporter.pipeline.pod_state import PodState
 from exporter.pipeline.trace_state import TraceState
-from exporter.records.device import DeviceReading
+from exporter.records.device import DeviceReading, MigDevice
 from exporter.records.device_detail import DetailReading, LaneReading, XidReading
+from exporter.records.ledger import Ledger
 from exporter.records.pods import PodReading
 from exporter.records.process import ProcessFacts, RecordedProcesses
 from exporter.records.source import Reading, SourceHealth
 from exporter.records.trace import TraceReading
-from exporter.records.view import DeviceView, View
+from exporter.records.view import DeviceView, MigView, View
 
 INBOX_READINGS = 4096
 SLACK_INTERVALS = 1.5  # without a device reading for this long, tick anyway
@@ -64,6 +66,7 @@ class Pipeline:
         self._device_order: tuple[str, ...] = ()
         self._trace = TraceState()
         self._pods = PodState()
+        self._mig = MigPlaces()
         self._ledgers = LedgerState(rules or ConflictRules(), processes or RecordedProcesses())
         self._trace_lines: dict[str, int] = {}
         self._dropped_bytes = 0
@@ -120,12 +123,12 @@ class Pipeline:
         readings = self._take_inbox()
         for reading in readings:
             if isinstance(reading, TraceReading):
-                self._trace.observe(reading.records, now_s, now_unix_ns)
+                self._trace.observe(reading.records, now_s, now_unix_ns, self._mig.uuids)
                 if reading.lines:
                     self._trace_lines = reading.lines
                     self._dropped_bytes = reading.dropped_bytes
         self._trace.refresh(now_s)
-        usage_by_uuid = self._trace.usage_by_uuid(now_s)
+        usage_by_uuid = self._mig.highest(self._trace.usage_by_uuid(now_s))
         for reading in readings:
             if isinstance(reading, DeviceReading):
                 self._observe_devices(reading, now_s, now_unix_ns, usage_by_uuid)
@@ -158,6 +161,7 @@ class Pipeline:
             state.observe_effective(at_s, peak[1] if peak else None)
         if reading.devices:  # a recorded tick without a reading has none, and tells nothing
             self._device_order = tuple(device.facts.uuid for device in reading.devices)
+        self._mig.observe(reading)
         self._ledgers.observe(reading, self._trace.workers(at_s), self._trace.engine_pids(), now_s)
         if reading.capabilities is not None:
             self._capabilities[type(reading)] = reading.capabilities
@@ -190,8 +194,10 @@ class Pipeline:
         devices = tuple(
             self._device_view(uuid, now_s, usage_by_uuid) for uuid in self._device_order
         )
-        index_by_uuid = {device.facts.uuid: device.facts.index for device in devices}
-        ledgers = {device.facts.uuid: device.ledger for device in devices if device.ledger}
+        index_by_uuid = self._mig.with_devices(
+            {device.facts.uuid: device.facts.index for device in devices}
+        )
+        ledgers = dict(_ledgers(devices))
         parts_bytes = self._ledgers.parts_bytes(ledgers)
         ranks = self._trace.rank_views(now_s, index_by_uuid, parts_bytes)
         return View(
@@ -218,6 +224,15 @@ class Pipeline:
             config_reload_unix_s=self._configured_unix_s,
         )
 
+    def _mig_views(self, mig: Iterable[MigDevice]) -> dict[str, MigView]:
+        return {
+            device.uuid: MigView(
+                ledger=self._ledgers.ledger(device.uuid),
+                conflicts=self._ledgers.conflict_counts(device.uuid),
+            )
+            for device in mig
+        }
+
     def _device_view(
         self, uuid: str, now_s: float, usage_by_uuid: dict[str, tuple[float, float]]
     ) -> DeviceView:
@@ -227,4 +242,15 @@ class Pipeline:
             usage[0] if usage else None,
             self._ledgers.ledger(uuid),
             self._ledgers.conflict_counts(uuid),
+            self._mig_views,
         )
+
+
+def _ledgers(devices: Iterable[DeviceView]) -> Iterator[tuple[str, Ledger]]:
+    """Of GPUs and MIG devices, by UUID."""
+    for device in devices:
+        if device.ledger:
+            yield device.facts.uuid, device.ledger
+        for uuid, mig in (device.mig or {}).items():
+            if mig.ledger:
+                yield uuid, mig.ledger

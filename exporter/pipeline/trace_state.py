@@ -1,6 +1,7 @@
 """All engines and workers between ticks: who wrote which record, and which are still alive."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -23,16 +24,24 @@ class TraceState:
         self._engines: dict[tuple[str, str], EngineState] = {}
         self._ranks: dict[tuple[str, str, int], RankState] = {}
 
-    def observe(self, records: tuple[TraceRecord, ...], now_s: float, now_unix_ns: int) -> None:
+    def observe(
+        self,
+        records: tuple[TraceRecord, ...],
+        now_s: float,
+        now_unix_ns: int,
+        mig_uuids: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Take the records of one pass over the trace, in the order of their time.
 
-        A time in the future counts as now: clocks may be set while we run.
+        A time in the future counts as now: clocks may be set while we run. `mig_uuids`: see
+        `MigPlaces.uuids`.
         """
         for record in sorted(records, key=lambda record: record.ts_unix_ns):
             seen_s = now_s - max(0, now_unix_ns - record.ts_unix_ns) / 1e9
             replica = self._identities.replica_of(record, seen_s)
             if isinstance(record, TorchRecord):
-                self._rank(replica, record).observe(_with_uuid_prefix(record), seen_s)
+                record = _with_uuid_of_nvml(record, mig_uuids)
+                self._rank(replica, record).observe(record, seen_s)
             elif isinstance(record, KvRecord):
                 self._engine(replica, record.engine).observe_kv(record, seen_s)
             elif isinstance(record, EngineRecord):
@@ -131,8 +140,10 @@ class TraceState:
         return self._ranks[key]
 
 
-def _with_uuid_prefix(record: TorchRecord) -> TorchRecord:
+def _with_uuid_of_nvml(record: TorchRecord, mig_uuids: Mapping[str, str]) -> TorchRecord:
     """torch tells a uuid without NVML's prefix in some versions."""
-    if record.uuid and not record.uuid.startswith(UUID_PREFIXES):
-        return msgspec.structs.replace(record, uuid=f"GPU-{record.uuid}")
-    return record
+    uuid = record.uuid
+    if uuid and not uuid.startswith(UUID_PREFIXES):
+        uuid = f"GPU-{uuid}"
+    uuid = mig_uuids.get(uuid or "", uuid)
+    return record if uuid == record.uuid else msgspec.structs.replace(record, uuid=uuid)

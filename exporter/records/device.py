@@ -42,6 +42,34 @@ class ProcessMemory(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str | None = None
 
 
+class UnifiedMemory(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Memory that GPU and CPU share, in bytes (/proc/meminfo: MemTotal, MemAvailable).
+
+    What of it the GPU uses nobody says: total − available is not that.
+    """
+
+    total_bytes: int
+    available_bytes: int
+
+
+class MigDevice(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A MIG device: a compute instance of a GPU instance. Its bytes are among those of its GPU.
+
+    `profile` as NVIDIA names it (``3g.71gb``). `is_up`: NVML answers for it. Compute instances of
+    one GPU instance share its memory: the first of them has it, the others have None. `processes`
+    and `is_coherent` as in `DeviceSample`.
+    """
+
+    uuid: str
+    gpu_instance_id: int
+    compute_instance_id: int
+    profile: str = ""
+    is_up: bool = True
+    memory: DeviceMemory | None = None
+    processes: tuple[ProcessMemory, ...] | None = None
+    is_coherent: bool = True
+
+
 class DeviceSample(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Changing figures of one GPU; None is unknown.
 
@@ -49,7 +77,8 @@ class DeviceSample(Struct, frozen=True, kw_only=True, omit_defaults=True):
     the share of time that memory was read or written, not its fullness. `temperatures_celsius` by
     sensor (gpu, memory), `clocks_hertz` by clock (sm, memory), `event_reasons`: each reason the
     device supports and whether it holds the clocks down now. `is_coherent`: memory did not move
-    while the processes were read.
+    while the processes were read. `unified_memory` instead of `memory` where the GPU has none of
+    its own. `mig`: its MIG devices, by instance ids.
     """
 
     memory: DeviceMemory | None = None
@@ -61,6 +90,8 @@ class DeviceSample(Struct, frozen=True, kw_only=True, omit_defaults=True):
     temperatures_celsius: dict[str, float] | None = None
     clocks_hertz: dict[str, float] | None = None
     event_reasons: dict[str, bool] | None = None
+    unified_memory: UnifiedMemory | None = None
+    mig: tuple[MigDevice, ...] = ()
 
 
 class Device(Struct, frozen=True, kw_only=True, omit_defaults=True):

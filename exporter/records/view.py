@@ -19,6 +19,13 @@ class Window(Struct, frozen=True):
     mean: float
 
 
+class MigView(Struct, frozen=True, kw_only=True):
+    """What is worked out about one MIG device: as of `DeviceView`."""
+
+    ledger: Ledger | None = None
+    conflicts: dict[ConflictKind, int] | None = None
+
+
 class DeviceView(Struct, frozen=True, kw_only=True):
     """One GPU. `sample` is None while it is down; the histograms count since start.
 
@@ -26,6 +33,7 @@ class DeviceView(Struct, frozen=True, kw_only=True):
     the highest active / usable KV blocks of the engines that hold memory on it. `ledger` is that of
     `sample`, None without it. `conflicts` so far by kind; None where no engine has served.
     `detail` and `profile` are the newest of their lanes; `detail.counters` never go back.
+    `mig`: by UUID, of each MIG device in `sample`; an engine on one has its ledger there.
     `xid_errors`: Xid code → errors since start; None before the first.
     """
 
@@ -43,6 +51,7 @@ class DeviceView(Struct, frozen=True, kw_only=True):
     conflicts: dict[ConflictKind, int] | None = None
     detail: DeviceDetail | None = None
     profile: DeviceProfile | None = None
+    mig: dict[str, MigView] | None = None
     xid_errors: dict[str, int] | None = None
 
 

@@ -2,13 +2,22 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pynvml
+from msgspec.structs import replace
 
 from exporter.clock import Clock
-from exporter.records.device import Device, DeviceFacts, DeviceReading, DeviceSample
+from exporter.records.device import (
+    Device,
+    DeviceFacts,
+    DeviceReading,
+    DeviceSample,
+    ProcessMemory,
+)
 from exporter.sources.nvml_calls import Call, CapabilityChanges, GpuCalls
+from exporter.sources.nvml_layout import KERNEL_LIST, Layout, read_layout
 from exporter.sources.nvml_library import (
     DRIVER_GONE,
     GPU_GONE,
@@ -19,13 +28,16 @@ from exporter.sources.nvml_library import (
     unavailable,
     unload,
 )
+from exporter.sources.nvml_mig import MigDevices
 from exporter.sources.nvml_sample import GpuSampler
 from exporter.sources.nvml_session import Handle, NvmlSession
 from exporter.sources.process_names import ProcessNames
+from exporter.sources.unified_memory import can_share_memory, read_unified_memory
 
 _RETRY_LOST_S = 30.0  # a GPU that was reset only answers to handles of a new initialisation
 _RETRY_LOST_MOST_S = 120.0
 _GUESTS_LEAVE_WITHIN_S = 2.0
+_LOOK_AROUND_S = 10.0  # for GPUs that came or changed places, and for MIG devices
 
 
 class NvmlSource:
@@ -39,7 +51,7 @@ class NvmlSource:
     others are read on until the guests of the session have let go, and right after.
 
     Args: interval_s: how often it will be read, in seconds; names: who names the processes;
-        session: who else uses NVML.
+        session: who else uses NVML; kernel_list: the driver's directory with an entry a GPU.
     """
 
     name = "nvml"
@@ -50,6 +62,7 @@ class NvmlSource:
         clock: Clock,
         names: ProcessNames | None = None,
         session: NvmlSession | None = None,
+        kernel_list: Path = KERNEL_LIST,
     ) -> None:
         self.interval_s = interval_s
         self._clock = clock
@@ -59,6 +72,10 @@ class NvmlSource:
         self._is_open = False
         self._facts: dict[str, DeviceFacts] = {}  # by UUID, in the order of their indices
         self._samplers: dict[str, GpuSampler] = {}  # by UUID; none for a GPU without a handle
+        self._migs: dict[str, MigDevices] = {}
+        self._kernel_list = kernel_list
+        self._layout: Layout | None = None
+        self._look_around_at_s = 0.0
         self._capabilities = CapabilityChanges()
         self._must_unload = False
         self._reopen_at_s = math.inf
@@ -82,6 +99,8 @@ class NvmlSource:
         try:
             if not self._is_open or self._is_time_to_reopen(now_s):
                 self._open()
+            elif now_s >= self._look_around_at_s:
+                self._look_around(now_s)
             ts_unix_ns = self._clock.unix_ns()
             samples = self._sample_all(now_s)
         except pynvml.NVMLError as error:
@@ -136,10 +155,13 @@ class NvmlSource:
                 continue
             self._facts[facts.uuid] = facts
             handles[facts.uuid] = handle
+            self._migs[facts.uuid] = MigDevices(handle, self._names, self._errors)
             calls = GpuCalls(handle, self._errors)
             self._samplers[facts.uuid] = GpuSampler(calls, self._names, self._errors)
         self._facts = dict(sorted(self._facts.items(), key=lambda item: item[1].index))
         if self._samplers:
+            self._layout = None
+            self._look_around(self._clock.monotonic())
             self._session.publish(handles)
             return
         if failure is not None and not (failure.value in GPU_GONE and self._facts):
@@ -147,6 +169,20 @@ class NvmlSource:
         if not self._facts:
             self.close()
             raise no_gpu()
+
+    def _look_around(self, now_s: float) -> None:
+        """Find MIG devices; open NVML anew when GPUs came, went or changed places."""
+        self._look_around_at_s = now_s + _LOOK_AROUND_S
+        layout = read_layout(self._kernel_list)
+        if self._layout is not None and layout.has_changed_since(self._layout):
+            self._reopen_at_s = min(self._reopen_at_s, now_s)
+        self._layout = layout
+        for migs in self._migs.values():
+            try:
+                migs.find()
+            except pynvml.NVMLError as error:
+                if error.value in DRIVER_GONE:
+                    raise  # a lost GPU is told of when it is sampled
 
     def _read_facts(self, handle: Handle, index: int, driver_version: str) -> DeviceFacts:
         return DeviceFacts(
@@ -165,7 +201,7 @@ class NvmlSource:
             if uuid not in self._samplers:
                 continue
             try:
-                samples[uuid] = self._samplers[uuid].sample(now_s)
+                samples[uuid] = self._sample(uuid, now_s)
             except pynvml.NVMLError as error:
                 if error.value in DRIVER_GONE:
                     raise
@@ -176,9 +212,22 @@ class NvmlSource:
         if failure is not None and not any(samples.values()):
             raise failure
         self._names.keep_only(
-            {row.pid for sample in samples.values() if sample for row in sample.processes or ()}
+            {row.pid for sample in samples.values() if sample for row in _processes(sample)}
         )
         return samples
+
+    def _sample(self, uuid: str, now_s: float) -> DeviceSample:
+        sampler = self._samplers[uuid]
+        sample = sampler.sample(now_s)
+        mig = self._migs[uuid].sample(now_s)
+        if mig:
+            sample = replace(sample, mig=mig)
+        if sampler.calls.memory_v1.is_supported is False and can_share_memory(
+            self._facts[uuid].name
+        ):
+            self._facts[uuid] = replace(self._facts[uuid], memory_kind="unified")
+            sample = replace(sample, unified_memory=read_unified_memory())
+        return sample
 
     def _close(self, error: pynvml.NVMLError | None) -> None:
         self._session.publish(None)
@@ -191,7 +240,14 @@ class NvmlSource:
             self._must_unload = False
         self._is_open = False
         self._samplers.clear()
+        self._migs.clear()
         self._reopen_at_s = math.inf
+
+
+def _processes(sample: DeviceSample) -> Iterator[ProcessMemory]:
+    yield from sample.processes or ()
+    for device in sample.mig:
+        yield from device.processes or ()
 
 
 def _pci_bus_id(handle: Handle) -> str:

@@ -1,6 +1,7 @@
 """Turns what NVML says about one GPU into its sample: coherent, validated, in base units."""
 
 from collections import Counter
+from typing import NamedTuple
 
 from exporter.records.device import DeviceMemory, DeviceSample, ProcessMemory
 from exporter.sources.nvml_calls import GpuCalls
@@ -16,6 +17,14 @@ _MOST_MEGAHERTZ = 100_000
 _NOTHING = DeviceSample()
 
 
+class Occupancy(NamedTuple):
+    """Who holds how much; fields as in `DeviceSample`."""
+
+    memory: DeviceMemory | None
+    processes: tuple[ProcessMemory, ...] | None
+    is_coherent: bool
+
+
 class GpuSampler:
     """Samples one GPU. `errors` counts figures that cannot be true, as ``invalid_…``."""
 
@@ -28,6 +37,31 @@ class GpuSampler:
         """Read every figure that this GPU supports. `now_s`: monotonic seconds.
 
         Raises: pynvml.NVMLError: the GPU is lost, the driver went away, or every call failed.
+        """
+        calls = self.calls
+        occupancy = self.occupancy(now_s)
+        gpu_ratio, controller_ratio = self._utilization()
+        milliwatts = self._valid(calls.power(), _MOST_MILLIWATTS, "invalid_power")
+        sample = DeviceSample(
+            memory=occupancy.memory,
+            processes=occupancy.processes,
+            is_coherent=occupancy.is_coherent,
+            gpu_utilization_ratio=gpu_ratio,
+            memory_controller_utilization_ratio=controller_ratio,
+            power_watts=None if milliwatts is None else milliwatts / 1000,
+            temperatures_celsius=self._temperatures(),
+            clocks_hertz=self._clocks(),
+            event_reasons=calls.active_event_reasons(),
+        )
+        failure = calls.failure()
+        if failure is not None and sample == _NOTHING:
+            raise failure
+        return sample
+
+    def occupancy(self, now_s: float) -> Occupancy:
+        """Memory and processes of one moment, as far as NVML lets them be read together.
+
+        Raises: pynvml.NVMLError: the GPU is lost or the driver went away.
         """
         calls = self.calls
         before = calls.memory()
@@ -53,23 +87,7 @@ class GpuSampler:
                     ProcessMemory(pid=pid, used_bytes=used, name=self._names.name_of(pid, now_s))
                     for pid, used in sorted(by_pid.items())
                 )
-        gpu_ratio, controller_ratio = self._utilization()
-        milliwatts = self._valid(calls.power(), _MOST_MILLIWATTS, "invalid_power")
-        sample = DeviceSample(
-            memory=memory,
-            processes=processes,
-            is_coherent=before == after,
-            gpu_utilization_ratio=gpu_ratio,
-            memory_controller_utilization_ratio=controller_ratio,
-            power_watts=None if milliwatts is None else milliwatts / 1000,
-            temperatures_celsius=self._temperatures(),
-            clocks_hertz=self._clocks(),
-            event_reasons=calls.active_event_reasons(),
-        )
-        failure = calls.failure()
-        if failure is not None and sample == _NOTHING:
-            raise failure
-        return sample
+        return Occupancy(memory, processes, before == after)
 
     def _memory(self, figures: MemoryFigures | None) -> DeviceMemory | None:
         if figures is None:

@@ -6,12 +6,13 @@ library open under a call that takes long, and leaves when the handles are withd
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pynvml
 
-from exporter.sources.nvml_library import shut_down
+from exporter.sources.nvml_library import error_reason, shut_down
 
 Handle = Any  # pynvml's nvmlDevice_t
 Handles = Mapping[str, Handle]
@@ -36,6 +37,10 @@ class NvmlSession:
         """Whether some guest still uses NVML."""
         return bool(self._guests)
 
+    def toggle_release(self) -> None:
+        """Have all handles let go, or taken up again; a signal handler may call it."""
+        self.is_released = not self.is_released
+
     def publish(self, handles: Handles | None) -> None:
         """Hand out the handles of a new initialisation, or withdraw them."""
         with self._lock:
@@ -58,29 +63,31 @@ class NvmlSession:
 class Guest:
     """One thread's use of the handles that another one opened.
 
-    `forget`: lets go of what was made with the handles, before NVML is shut down under it.
+    Args: errors: counts what keeps it out, by NVML error; forget: lets go of what was made with the
+        handles, before NVML is shut down under it.
     """
 
-    def __init__(self, session: NvmlSession, forget: Callable[[], None]) -> None:
+    def __init__(
+        self, session: NvmlSession, errors: Counter[str], forget: Callable[[], None]
+    ) -> None:
         self._session = session
+        self._errors = errors
         self._forget = forget
         self._handles: Handles | None = None
 
     def handles(self) -> Handles | None:
-        """The handles in force, the same mapping until NVML is opened anew; None when none are.
-
-        Raises: pynvml.NVMLError: NVML cannot be opened.
-        """
+        """The handles in force, the same mapping until NVML is opened anew; None when none are."""
         current = self._session.handles
         if self._handles is not None and self._handles is not current:
             self.leave()
         if self._handles is None and current is not None and self._session.enter(self, current):
             try:
                 pynvml.nvmlInit()
-            except pynvml.NVMLError:
+            except pynvml.NVMLError as error:
+                self._errors[error_reason(error)] += 1
                 self._session.leave(self)
-                raise
-            self._handles = current
+            else:
+                self._handles = current
         return self._handles
 
     def leave(self) -> None:

@@ -26,9 +26,9 @@ class NvmlSlowSource:
     interval_s = 1.0  # so that it lets go soon when it must
 
     def __init__(self, session: NvmlSession, clock: Clock) -> None:
-        self._guest = Guest(session, self._forget)
-        self._clock = clock
         self._errors: Counter[str] = Counter()
+        self._guest = Guest(session, self._errors, self._forget)
+        self._clock = clock
         self._calls: dict[str, DetailCalls] = {}
         self._capabilities = CapabilityChanges()
         self._due_s = 0.0
@@ -40,7 +40,7 @@ class NvmlSlowSource:
 
     def read(self) -> DetailReading | None:
         """Read all GPUs when it is time; None: it is not, or no GPU is open."""
-        handles = self._handles()
+        handles = self._guest.handles()
         now_s = self._clock.monotonic()
         if handles is None or now_s < self._due_s:
             return None
@@ -66,13 +66,6 @@ class NvmlSlowSource:
     def close(self) -> None:
         """Let go of NVML."""
         self._guest.leave()
-
-    def _handles(self) -> Mapping[str, object] | None:
-        try:
-            return self._guest.handles()
-        except pynvml.NVMLError as error:
-            self._errors[error_reason(error)] += 1
-            return None
 
     def _forget(self) -> None:
         self._calls.clear()

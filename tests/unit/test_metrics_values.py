@@ -12,9 +12,10 @@ from exporter.records.device import ProcessMemory
 from exporter.records.view import View
 from exporter.views.metrics.exposition import Exposition
 from exporter.views.metrics.table import FAMILIES
-from tests.views import bare_view, engine_view, gpu_uuid, gpu_view, make_view, rank_view
+from tests.views import bare_view, engine_view, gpu_uuid, gpu_view, make_view, mig_uuid, rank_view
 
 D = {"device": "cuda:0", "uuid": gpu_uuid(0)}
+M = {**D, "mig_uuid": mig_uuid(0), "gpu_instance_id": "2", "mig_profile": "3g.71gb"}
 E = {"replica": "blue-0", "model_name": "Qwen/Qwen3-8B", "engine": "0"}
 W = {**E, "rank": "0", **D}
 OWN = "vllm_memory_exporter_"
@@ -68,6 +69,25 @@ BARE = series_of(bare_view())
         ("gpu_clock_hertz", {**D, "clock": "sm"}, 1.98e9),
         ("gpu_throttle_active", {**D, "reason": "sw_power_cap"}, 1),
         ("gpu_throttle_active", {**D, "reason": "hw_thermal_slowdown"}, 0),
+        ("gpu_unified_memory_total_bytes", D, 3000),
+        ("gpu_unified_memory_available_bytes", D, 1100),
+        ("gpu_unified_memory_process_used_bytes", D, 401),
+        ("gpu_mig_info", {**M, "compute_instance_id": "1"}, 1),
+        ("gpu_mig_up", M, 1),
+        ("gpu_mig_memory_total_bytes", M, 400),
+        ("gpu_mig_memory_used_bytes", M, 250),
+        ("gpu_mig_memory_free_bytes", M, 120),
+        ("gpu_mig_memory_reserved_bytes", M, 30),
+        ("gpu_mig_memory_ledger_bytes", {**M, "owner": "used_unsplit"}, 250),
+        ("gpu_mig_memory_conflicts_total", {**M, "kind": "co_tenant"}, 3),
+        ("gpu_dram_bandwidth_utilization_ratio", D, 0.53),
+        ("gpu_sm_utilization_ratio", D, 0.66),
+        ("gpu_sm_occupancy_ratio", D, 0.14),
+        ("gpu_tensor_utilization_ratio", D, 0.31),
+        ("gpu_pcie_transmit_bytes_per_second", D, 7000),
+        ("gpu_pcie_receive_bytes_per_second", D, 9000),
+        ("gpu_nvlink_transmit_bytes_per_second", D, 70_000),
+        ("gpu_nvlink_receive_bytes_per_second", D, 90_000),
         ("gpu_power_limit_watts", D, 700.5),
         ("gpu_energy_joules_total", D, 2895.846),
         ("gpu_bar1_total_bytes", D, 2000),

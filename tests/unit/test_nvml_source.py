@@ -397,7 +397,7 @@ def test_nvml_is_opened_once_and_closed_once(fake_nvml: FakeNvml) -> None:
     bench.source.close()
     assert fake_nvml.calls("nvmlInitWithFlags") == 1
     assert fake_nvml.calls("nvmlShutdown") == 1
-    assert fake_nvml.calls("nvmlDeviceGetUUID", gpu=0) == 1
+    assert fake_nvml.calls("nvmlDeviceGetName", gpu=0) == 1
     with pytest.raises(pynvml.NVMLError_Uninitialized):
         pynvml.nvmlDeviceGetCount()
 

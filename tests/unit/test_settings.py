@@ -110,7 +110,7 @@ def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
             "trace: {path: /a}\nnvm: {interval: 1s}",
             "{path}: nvm.interval: no such setting; allowed: conflicts.expected_processes,"
             " engine.url, kubernetes.pod-resources, log.format, log.level, nvml.enabled,"
-            " nvml.interval, replay, replay.freeze-at, trace.path, web.listen-address,"
+            " nvml.gpm, nvml.interval, replay, replay.freeze-at, trace.path, web.listen-address,"
             " web.telemetry-path",
             id="unknown-key",
         ),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from exporter.records.device import ProcessMemory
+from exporter.records.device import DeviceSample, ProcessMemory
 from exporter.records.view import DeviceView, GpuHolderView, View
 from exporter.views.metrics.family import LabelValues, Subject
 from exporter.views.metrics.scope import Scope
@@ -31,9 +31,19 @@ def _holders(view: View) -> Iterator[tuple[LabelValues, GpuHolderView]]:
         yield (device, holder.uuid, holder.namespace, holder.pod, holder.container), seen
 
 
+def _process_bytes(sample: DeviceSample) -> int | None:
+    if sample.processes is None:
+        return None
+    used = [process.used_bytes for process in sample.processes]
+    known = [used_bytes for used_bytes in used if used_bytes is not None]
+    return sum(known) if len(known) == len(used) else None
+
+
 GPUS = Scope(("device", "uuid"), _gpus)
 GPU_SAMPLES = GPUS.part(lambda gpu: gpu.sample)
 GPU_MEMORY = GPU_SAMPLES.part(lambda sample: sample.memory)
+UNIFIED_SAMPLES = GPU_SAMPLES.part(lambda sample: sample if sample.unified_memory else None)
+UNIFIED_MEMORY = GPU_SAMPLES.part(lambda sample: sample.unified_memory)
 DETAILS = GPUS.part(lambda gpu: gpu.detail)
 USED_WINDOWS = GPUS.part(lambda gpu: gpu.used_window_bytes)
 PRESSURE_WINDOWS = GPUS.part(lambda gpu: gpu.pressure_window)
@@ -141,6 +151,24 @@ GPU_MEMORY_USE = Subject(
             "Memory that driver and firmware keep for themselves. Source: NVML memory info v2; "
             "absent with v1.",
             lambda memory: memory.reserved_bytes,
+        ),
+        UNIFIED_MEMORY.gauge(
+            "gpu_unified_memory_total_bytes",
+            "Memory that the GPU shares with the CPU, where it has none of its own: the "
+            "machine's. Source: /proc/meminfo, MemTotal.",
+            lambda memory: memory.total_bytes,
+        ),
+        UNIFIED_MEMORY.gauge(
+            "gpu_unified_memory_available_bytes",
+            "Part of gpu_unified_memory_total_bytes that programs of GPU and CPU can still get; "
+            "the rest is not what the GPU uses. Source: /proc/meminfo, MemAvailable.",
+            lambda memory: memory.available_bytes,
+        ),
+        UNIFIED_SAMPLES.gauge(
+            "gpu_unified_memory_process_used_bytes",
+            "Memory of all processes on a GPU without memory of its own. Source: sum over NVML's "
+            "process lists.",
+            _process_bytes,
         ),
         USED_WINDOWS.gauge(
             "gpu_memory_used_window_min_bytes",
