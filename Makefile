@@ -83,10 +83,11 @@ $(BENCH)/.installed:
 	$(BENCH)/bin/pip install --quiet --disable-pip-version-check nvitop-exporter==1.7.2
 	@touch $@
 
-bench: $(STAMP) $(BENCH)/.installed ## print the budgets' figures; needs gcc, takes 4 minutes
+bench: $(STAMP) $(BENCH)/.installed ## print the budgets' figures; needs gcc, takes 7 minutes
 	$(BIN)/python -m tests.bench.bench_lateness
 	$(BIN)/python -m tests.bench.bench_trace_reading
 	$(BIN)/python -m tests.bench.bench_analysis
+	$(BIN)/python -m tests.bench.bench_live_server
 	$(BIN)/python -m tests.bench.bench_daemon --peer $(BENCH)/bin/nvitop-exporter
 
 docs: $(STAMP) ## write docs/metrics.md from the metric table

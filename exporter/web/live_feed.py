@@ -136,7 +136,10 @@ class LiveFeed:
     def _made(self, now: Moment, stream: Stream, known: Position | None, column: int) -> Event:
         position = Position(self._run, stream, self._layout_number, column, self._tick)
         window = self._history.windows[stream.window]
-        since = column - window.columns + 1 if known is None else known.column
+        if known is None:
+            since = column - window.columns + 1
+        else:  # its column may have grown since, but not when the very next tick began another one
+            since = known.column + (column > known.column and self._tick == known.tick + 1)
         keys = rows.keys(now.layout)
         is_next = known is not None and known.tick == now.after
         delta = frames.Delta(
