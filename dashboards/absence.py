@@ -57,3 +57,7 @@ NO_OBJECTIVE = Absence(
 NO_EXPORTER = Absence("No exporter", "none is scraped under this job and instance.")
 NO_SOURCE = Absence("No source", "the exporter plays a recording, or is not scraped.")
 NO_PLUGIN = Absence("No plugin", "install it beside vLLM and set VLLM_MEMORY_TRACE_DIR.")
+NO_GPM = Absence(
+    "Not measured", "start the exporter with --nvml.gpm (it shares counters with DCGM's profiling)."
+)
+NO_MIG = Absence("No MIG device", "these GPUs are not divided.")

@@ -1,6 +1,6 @@
 """Row "Bandwidth, power, throttling": what the GPU is able to do."""
 
-from dashboards.absence import NO_GPU, NO_THROTTLE
+from dashboards.absence import NO_GPM, NO_GPU, NO_THROTTLE
 from dashboards.graphs import timeseries
 from dashboards.panels import PLAIN
 from dashboards.queries import BY_GPU, GPU, GPU_LEGEND, WINDOW, gauge, target
@@ -9,6 +9,26 @@ HELD_BACK = 'reason!~"gpu_idle|applications_clocks_setting|display_clock_setting
 
 
 HARDWARE = [
+    timeseries(
+        "Memory bandwidth",
+        "Bandwidth of device memory that was used, of the most that it has. Decoding is bound by "
+        "it: 0.8 and more at full load is good, and a sign that more requests at once will not "
+        "give more tokens.",
+        target(gauge("gpu_dram_bandwidth_utilization_ratio", GPU, BY_GPU), GPU_LEGEND),
+        unit="percentunit",
+        no_value=NO_GPM,
+        extent=(0, 1),
+    ),
+    timeseries(
+        "Multiprocessors and tensor cores",
+        "Streaming multiprocessors that were busy, and the share of time in which tensor cores "
+        "worked. Prompts use them; while decoding both are low in a healthy server.",
+        target(gauge("gpu_sm_utilization_ratio", GPU, BY_GPU), f"{GPU_LEGEND} multiprocessors"),
+        target(gauge("gpu_tensor_utilization_ratio", GPU, BY_GPU), f"{GPU_LEGEND} tensor cores"),
+        unit="percentunit",
+        no_value=NO_GPM,
+        extent=(0, 1),
+    ),
     timeseries(
         "Memory controller utilization",
         "Share of time in which device memory was read or written: bandwidth as the driver sees "

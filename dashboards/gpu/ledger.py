@@ -1,10 +1,13 @@
 """Row "Where the memory went": every byte of a GPU by owner."""
 
-from dashboards.absence import NO_GPU, NO_LEDGER
+from dashboards.absence import NO_GPU, NO_LEDGER, NO_MIG
 from dashboards.figures import bargauge
 from dashboards.graphs import timeseries
 from dashboards.ledger import LEDGER_COLOURS
+from dashboards.panels import NEARLY_ALL_TAKEN
 from dashboards.queries import BY_GPU, GPU, GPU_LEGEND, gauge, present, target
+
+BY_SLICE = f"{BY_GPU}, mig_profile, mig_uuid"
 
 LEDGER = [
     timeseries(
@@ -53,5 +56,21 @@ LEDGER = [
         unit="decbytes",
         no_value=NO_GPU,
         height=9,
+    ),
+    timeseries(
+        "MIG devices, used",
+        "Memory used on each slice of a divided GPU, of the slice's own. An engine on a slice is "
+        "as full as its slice, whatever the GPU says.",
+        target(
+            f"{gauge('gpu_mig_memory_used_bytes', GPU, BY_SLICE)}"
+            f" / {gauge('gpu_mig_memory_total_bytes', GPU, BY_SLICE)}",
+            f"{GPU_LEGEND} {{{{mig_profile}}}} {{{{mig_uuid}}}}",
+        ),
+        unit="percentunit",
+        no_value=NO_MIG,
+        width=24,
+        height=6,
+        steps=NEARLY_ALL_TAKEN,
+        extent=(0, 1),
     ),
 ]

@@ -19,7 +19,7 @@ SERVING_GPUS: Counts = (3, 1, 4)  # an engine is on them
 ENGINES: Counts = (2, 1, 1)
 WORKERS: Counts = (3, 1, 4)
 VLLM_ENGINES: Counts = (4, 4, 4)  # new 1, pair 2, old 1, whatever node is chosen
-SOURCES: Counts = (3, 0, 0)  # nvml, nvml_slow, trace; a recording is no source
+SOURCES: Counts = (5, 0, 0)  # nvml, nvml_{events,gpm,slow}, trace; a recording is no source
 BUCKETS: Counts = (14, 14, 14)  # 13 bounds and +Inf
 
 
@@ -126,17 +126,21 @@ GPU: Mapping[str, Counts] = {
     "Allocation retries and out-of-memory errors / B": WORKERS,
     "Headroom in tokens / A": ENGINES,
     "Time until the KV pool is full / A": only(False, True, True, ENGINES),  # fake stands still
+    "MIG devices, used / A": (0, 0, 0),  # none is divided
     "Uneven ranks / A": (10, 0, 8),  # of blue: 6 parts, 2 sums, 2 of the GPU; tp4: not OWNERS' two
     "Processes on the GPUs / A": (4, 2, 6),  # tp4: 4 workers, and one process on 2 GPUs
     "Processes on the GPUs / B": (4, 2, 6),
     "Conflicts / A": times(3, SERVING_GPUS),
+    "Memory bandwidth / A": of_the_driver(GPUS),
+    "Multiprocessors and tensor cores / A": of_the_driver(GPUS),
+    "Multiprocessors and tensor cores / B": of_the_driver(GPUS),
     "Memory controller utilization / A": GPUS,
     "GPU utilization / A": GPUS,
     "Power / A": GPUS,
     "Power / B": of_the_driver(GPUS),
     "GPUs held back, by reason / A": (5, 5, 0),  # 9 reasons less 4 that hold nothing back
     "Temperature / A": (16, 2, 4),  # gpu and memory; tp4 recorded gpu alone
-    "Driver errors (Xid) / A": (0, 0, 0),  # there has been none
+    "Driver errors (Xid) / A": (1, 0, 0),  # 79, of GPU 7
     "New memory errors (ECC) / A": times(4, of_the_driver(GPUS)),
     "Remapped rows / A": times(4, of_the_driver(GPUS)),
     "NVLink traffic / A": of_the_driver(GPUS),

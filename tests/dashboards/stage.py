@@ -80,6 +80,10 @@ def machine() -> Scenario:
                 nvlink_transmit_kib=5_000,
                 nvlink_receive_kib=7_000,
                 nvlink_replay_errors=3,
+                xid_events=[79] if index == 7 else None,
+                gpm_dram=81.5,
+                gpm_sm=40.0,
+                gpm_tensor=12.5,
             )
         )
     return Scenario(gpus=gpus)
@@ -178,7 +182,7 @@ def staged(library: Path, directory: Path) -> Iterator[Prometheus]:
         fake = stack.enter_context(
             running(
                 "serve",
-                *("--trace.path", str(trace)),
+                *("--trace.path", str(trace), "--nvml.gpm"),
                 environment=environment(library, scenario),
             )
         )
