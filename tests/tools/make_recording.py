@@ -54,15 +54,15 @@ MODEL_NAME = "llama-3-8b-shape"
 class Session:
     """One measured run: its files, and the facts that are not in them.
 
-    `begin_ts` to `end_ts` (Unix seconds) is what the device readings are cut to; trace records
+    Without `nvml_file` the device readings hold no GPU, and only pace the recording. `begin_ts` to `end_ts` (Unix seconds) is what the device readings are cut to; trace records
     begin one interval earlier, so that the first reading meets a known state. One of `thinning`
     NVML lines a GPU is kept. `kv_pool_bytes` is the KV tensors of one rank; `scheduler_pid` owns
     the page tables.
     """
 
-    nvml_file: str
+    nvml_file: str | None = None
     page_table_file: str
-    torch_file: str
+    torch_file: str | None = None
     session: str | None = None
     begin_ts: float
     end_ts: float
@@ -126,6 +126,21 @@ SESSIONS = {
         max_model_len=8192,
         max_num_seqs=64,
         note="vLLM 0.25.1 on one H200: chat load, long prompts that fill the pool once, chat load",
+    ),
+    "small_pool": Session(
+        page_table_file="page_table_trace.jsonl",
+        session="b",
+        begin_ts=1795956473.5,
+        end_ts=1795956615.5,
+        thinning=1,
+        scheduler_pid=677,
+        num_gpu_blocks=3000,
+        kv_pool_bytes=3000 * 2_097_152,
+        tensor_parallel_size=1,
+        gpu_memory_utilization=0.9,
+        max_model_len=8192,
+        max_num_seqs=64,
+        note="vLLM 0.25.1 on one H200, a pool of 3,000 blocks, 16, 32 and 16 clients: page tables only",
     ),
     "preemption": Session(
         nvml_file="nvml_recording_preemption.jsonl",
@@ -233,6 +248,8 @@ def recording_lines(name: str, session: Session, samples: Path) -> Iterator[Reco
 
 def device_readings(session: Session, samples: Path) -> Sequence[DeviceReading]:
     """One reading for each pass over the GPUs that is kept; its time is that of the last GPU."""
+    if session.nvml_file is None:
+        return pacing_readings(session)
     lines = msgspec.json.Decoder(NvmlLine).decode_lines((samples / session.nvml_file).read_bytes())
     by_gpu = [
         list(group)
@@ -250,6 +267,15 @@ def device_readings(session: Session, samples: Path) -> Sequence[DeviceReading]:
             devices=tuple(device(row) for row in rows),
         )
         for rows in passes[:: session.thinning]
+    ]
+
+
+def pacing_readings(session: Session) -> Sequence[DeviceReading]:
+    """Readings of no GPU, one each interval."""
+    begin_ns, end_ns = _ns(session.begin_ts), _ns(session.end_ts)
+    return [
+        DeviceReading(ts_unix_ns=ts_unix_ns, interval_s=DEVICE_INTERVAL_S, devices=())
+        for ts_unix_ns in range(begin_ns, end_ns + 1, _ns(DEVICE_INTERVAL_S))
     ]
 
 
@@ -324,6 +350,8 @@ def kv_records(session: Session, samples: Path) -> Iterator[KvRecord]:
 
 def torch_records(session: Session, samples: Path) -> Iterator[TorchRecord]:
     """The workers' records; a worker's rank is torch's index of its GPU."""
+    if session.torch_file is None:
+        return
     decoder = msgspec.json.Decoder(TorchLine)
     for line in decoder.decode_lines((samples / session.torch_file).read_bytes()):
         if line.session == session.session:
