@@ -54,10 +54,10 @@ MODEL_NAME = "llama-3-8b-shape"
 class Session:
     """One measured run: its files, and the facts that are not in them.
 
-    Without `nvml_file` the device readings hold no GPU, and only pace the recording. `begin_ts` to `end_ts` (Unix seconds) is what the device readings are cut to; trace records
-    begin one interval earlier, so that the first reading meets a known state. One of `thinning`
-    NVML lines a GPU is kept. `kv_pool_bytes` is the KV tensors of one rank; `scheduler_pid` owns
-    the page tables.
+    Without `nvml_file` the device readings hold no GPU, and only pace the recording. `begin_ts` to
+    `end_ts` (Unix seconds) is what they are cut to; trace records begin one interval earlier, so
+    that the first reading meets a known state. One of `thinning` NVML lines a GPU is kept.
+    `kv_pool_bytes` is the KV tensors of one rank; `scheduler_pid` owns the page tables.
     """
 
     nvml_file: str | None = None
@@ -140,7 +140,7 @@ SESSIONS = {
         gpu_memory_utilization=0.9,
         max_model_len=8192,
         max_num_seqs=64,
-        note="vLLM 0.25.1 on one H200, a pool of 3,000 blocks, 16, 32 and 16 clients: page tables only",
+        note="vLLM 0.25.1 on one H200, 3,000 blocks; 16, 32, 16 clients; page tables alone",
     ),
     "preemption": Session(
         nvml_file="nvml_recording_preemption.jsonl",
