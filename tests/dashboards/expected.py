@@ -126,7 +126,7 @@ GPU: Mapping[str, Counts] = {
     "Allocation retries and out-of-memory errors / B": WORKERS,
     "Headroom in tokens / A": ENGINES,
     "Time until the KV pool is full / A": only(False, True, True, ENGINES),  # fake stands still
-    "MIG devices, used / A": (0, 0, 0),  # none is divided
+    "MIG devices, used / A": (2, 0, 0),  # of GPU 6
     "Uneven ranks / A": (10, 0, 8),  # of blue: 6 parts, 2 sums, 2 of the GPU; tp4: not OWNERS' two
     "Processes on the GPUs / A": (4, 2, 6),  # tp4: 4 workers, and one process on 2 GPUs
     "Processes on the GPUs / B": (4, 2, 6),

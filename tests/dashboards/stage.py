@@ -33,10 +33,11 @@ from exporter.records.trace import (
 from tests.daemon import running
 from tests.dashboards.known_series import RULES
 from tests.dashboards.vllm_server import vllm_server
-from tests.fake_nvml import FakeGpu, FakeProcess, Scenario, environment
+from tests.fake_nvml import FakeGpu, FakeMig, FakeProcess, Scenario, environment
 from tests.prometheus import Prometheus, configured_prometheus
 
 GB = 10**9
+SLICES = [FakeMig(uuid="MIG-1", gpu_instance=2), FakeMig(uuid="MIG-2", gpu_instance=3)]
 UUIDS = [f"GPU-0000000{index}-0000-4000-8000-000000000000" for index in range(8)]
 BLUE_PIDS, GREEN_PID, STRANGER_PID = (3_999_991, 3_999_992), 3_999_993, 3_999_994  # none is here
 
@@ -63,7 +64,7 @@ scrape_configs:
 
 
 def machine() -> Scenario:
-    """Engine blue on GPUs 0 and 1, green on 2, a process of no engine on 3, nobody on the rest."""
+    """Engine blue on GPUs 0 and 1, green on 2, a process of none on 3; 6 is cut in two slices."""
     held = {0: (BLUE_PIDS[0], 90), 1: (BLUE_PIDS[1], 91), 2: (GREEN_PID, 60), 3: (STRANGER_PID, 7)}
     gpus = []
     for index, uuid in enumerate(UUIDS):
@@ -80,6 +81,8 @@ def machine() -> Scenario:
                 nvlink_transmit_kib=5_000,
                 nvlink_receive_kib=7_000,
                 nvlink_replay_errors=3,
+                mig_mode=int(index == 6),
+                migs=SLICES if index == 6 else (),
                 xid_events=[79] if index == 7 else None,
                 gpm_dram=81.5,
                 gpm_sm=40.0,
