@@ -35,12 +35,12 @@ def open_page(chromium: Browser, tmp_path: Path) -> Iterator[OpenPage]:
     """Opens the live page of an address; at the end each page is asked for errors and strangers."""
     pages: list[LivePage] = []
 
-    def opened(address: str, query: str = "", **context: Any) -> LivePage:
+    def opened(address: str, query: str = "", *, is_drawn: bool = True, **context: Any) -> LivePage:
         size = {"width": 1280, "height": 800}
         given = {"viewport": size, "reduced_motion": "reduce", "accept_downloads": True, **context}
         page = LivePage(chromium.new_context(**given), address, tmp_path)
         pages.append(page)
-        page.go(query)
+        page.go(query, is_drawn=is_drawn)
         return page
 
     yield opened

@@ -42,9 +42,11 @@ class LivePage:
         if parts.scheme != "blob" and parts.netloc != self._address:
             self.strangers.append(url)
 
-    def go(self, query: str = "") -> None:
+    def go(self, query: str = "", *, is_drawn: bool = True) -> None:
         """Open it and wait until samples are drawn."""
         self.page.goto(f"http://{self._address}/live{query}")
+        if not is_drawn:
+            return
         self.wait_for("document.getElementById('board').dataset.painted !== undefined")
 
     def close(self) -> None:

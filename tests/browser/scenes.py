@@ -47,38 +47,38 @@ def gpu(
     return Device(facts=facts, sample=sample)
 
 
-def kv(at_s: float, active: int, replica: str = "blue-0", **fields: object) -> KvRecord:
-    """An engine with a pool of 1,000 usable blocks."""
+def kv(at_s: float, active: int, usable: int = 1000, **fields: object) -> KvRecord:
+    """An engine with a pool of that many usable blocks, none of them cached."""
     given: dict[str, object] = {
         "pid": 10,
-        "replica": replica,
+        "replica": "blue-0",
         "engine": "0",
         "interval_s": 1.0,
         "model_name": "llama",
-        "blocks": Blocks(total=1001, num_free=1000 - active, cached=0),
+        "blocks": Blocks(total=usable + 1, num_free=usable - active, cached=0),
         **fields,
     }
     return KvRecord(v=1, ts_unix_ns=_ns(at_s), **given)  # type: ignore[arg-type]  # by name
 
 
-def torch(at_s: float, index: int, replica: str = "blue-0", pid: int = 20) -> TorchRecord:
-    """A worker on a GPU: 4,000 MiB reserved, 3,000 allocated, of them weights 1,000, KV 2,002."""
-    return TorchRecord(
-        v=1,
-        ts_unix_ns=_ns(at_s),
-        pid=pid,
-        replica=replica,
-        engine="0",
-        interval_s=1.0,
-        model_name="llama",
-        rank=0,
-        uuid=uuid_of(index),
-        reserved_bytes=4000 * MIB,
-        allocated_bytes=3002 * MIB,
-        weights_bytes=1000 * MIB,
-        kv_pool_bytes=2002 * MIB,
-        graph_pool_bytes=0,
-    )
+def torch(at_s: float, index: int, **fields: object) -> TorchRecord:
+    """A worker on a GPU: 4,000 MiB reserved, 3,002 allocated, of them weights 1,000, KV 2,002."""
+    given: dict[str, object] = {
+        "pid": 20,
+        "replica": "blue-0",
+        "engine": "0",
+        "interval_s": 1.0,
+        "model_name": "llama",
+        "rank": 0,
+        "uuid": uuid_of(index),
+        "reserved_bytes": 4000 * MIB,
+        "allocated_bytes": 3002 * MIB,
+        "weights_bytes": 1000 * MIB,
+        "kv_pool_bytes": 2002 * MIB,
+        "graph_pool_bytes": 0,
+        **fields,
+    }
+    return TorchRecord(v=1, ts_unix_ns=_ns(at_s), **given)  # type: ignore[arg-type]  # by name
 
 
 Tick = tuple[float, Sequence[Device], Sequence[TraceRecord]]

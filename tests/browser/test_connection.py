@@ -2,8 +2,10 @@
 
 import json
 import re
+import signal
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from tests.browser.cut_line import cut_line
 from tests.browser.live_page import LivePage
 from tests.browser.scenes import gpu, write
 from tests.daemon import Daemon, running
+from tests.live_client import Viewer
 
 LOST = re.compile("ERR_|Failed to load resource")  # what Chromium says of a connection that broke
 GREEN = (34, 168, 132)  # viridis of 0.6
@@ -103,6 +106,27 @@ def test_a_server_that_starts_again_is_followed_and_what_it_lacks_is_hatched(
         page.wait_for("document.querySelector('#lost').hidden")
         assert_no_hole(page, at_least=1)
         assert not all(sampled(page))
+
+
+def test_a_connection_on_which_nothing_comes_is_told(daemon: Daemon, open_page: OpenPage) -> None:
+    page = open_page(daemon.address, "?metric=device_pressure")
+    page.expected_errors = LOST
+    daemon.process.send_signal(signal.SIGSTOP)
+    page.wait_until("lost")
+    daemon.process.send_signal(signal.SIGCONT)
+    page.wait_until("live")
+
+
+def test_a_viewer_too_many_is_told_why_and_comes_in_when_there_is_room(
+    daemon: Daemon, open_page: OpenPage
+) -> None:
+    with ExitStack() as stack:
+        for _ in range(64):
+            stack.enter_context(Viewer(daemon.address))
+        page = open_page(daemon.address, "?metric=device_pressure", is_drawn=False)
+        page.expected_errors = LOST
+        page.wait_for("document.getElementById('lost').textContent.includes('64 viewers')")
+    page.wait_until("live")
 
 
 def test_a_paused_page_stands_still_and_goes_on_without_a_hole(

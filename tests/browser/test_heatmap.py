@@ -104,7 +104,7 @@ def test_what_the_address_asks_in_vain_falls_back(ladder: Daemon, open_page: Ope
 def test_the_headline_answers_at_a_glance(ladder: Daemon, open_page: OpenPage) -> None:
     page = open_page(ladder.address)
     headline = page.text("#headline")
-    assert headline.startswith("cuda:6 is full since ")
+    assert headline.startswith("cuda:6 has been full since ")
     assert headline.endswith("(1 s): effective pressure 1.00")
     assert page.text("#subline") == (
         "cuda:6 holds KV active 2.10 GB, weights 1.05 GB, driver 1.05 GB."

@@ -5,7 +5,7 @@ const SILENT_MS = 6000; // nothing for so long: the connection is dead
 const AGAIN_MS = 1000;
 
 export class Feed {
-  /** `on`: full(data), delta(data), idle(data), lost(). */
+  /** `on`: full(data), delta(data), idle(data), lost(reason), a text of the server or nothing. */
   constructor(on) {
     this.on = on;
   }
@@ -40,8 +40,16 @@ export class Feed {
       const isRefused = event.target.readyState === EventSource.CLOSED;
       this.#waitFor(isRefused ? AGAIN_MS : SILENT_MS);
       this.on.lost();
+      if (isRefused) this.#askWhy();
     });
     this.#waitFor(SILENT_MS);
+  }
+
+  /** An EventSource hides the text of an answer that is no stream. */
+  async #askWhy() {
+    const answer = await fetch(`api/live?${this.question}`).catch(() => null);
+    if (answer?.ok) answer.body.cancel();
+    else if (answer) this.on.lost(await answer.text());
   }
 
   #waitFor(ms) {

@@ -23,7 +23,7 @@ export function summary(model) {
   const subline = memoryText(model, row, name) + happened(model);
   if (!full.length) return { headline: `Highest ${what}: ${ratio(now)} on ${name}`, subline };
   const others = `${full.length} of ${model.rows.length} GPUs are full, ${name}`;
-  const subject = full.length > 1 ? others : `${name} is full`;
+  const subject = full.length > 1 ? others : `${name} has been full`;
   return { headline: `${subject} ${sinceText(model, held)}: ${what} ${ratio(now)}`, subline, row };
 }
 

@@ -51,9 +51,9 @@ const feed = new Feed({
     if (isStale) tell("stale", `The exporter stands still: its newest sample is ${duration(age)} old.`);
     else tell(model ? "live" : "connecting");
   },
-  lost() {
-    const end = model ? `What you see ended at ${clock(model.unixS)}.` : "";
-    tell("lost", `Connection lost, trying again. ${end}`);
+  lost(reason = "") {
+    const end = model ? `What you see ended at ${clock(model.unixS)}. ` : "";
+    tell("lost", `Connection lost, trying again. ${end}${reason}`.trim());
   },
 });
 
