@@ -3,10 +3,10 @@
 from dashboards.board import Board, mark
 from dashboards.fleet.memory import MEMORY
 from dashboards.fleet.now import NOW
-from dashboards.fleet.objectives import OBJECTIVES
 from dashboards.fleet.pressure import PRESSURE
 from dashboards.fleet.tables import MODELS, NODES
 from dashboards.fleet.work import WORK
+from dashboards.objectives import OBJECTIVES
 from dashboards.panels import row
 from dashboards.queries import FLEET, recorded
 

@@ -6,6 +6,7 @@ from dashboards.kv.page_tables import PAGE_TABLES
 from dashboards.kv.pool import POOL
 from dashboards.kv.vllm_own import VLLM_OWN
 from dashboards.kv.work import PREFIX_CACHE, WORK
+from dashboards.objectives import OBJECTIVES
 from dashboards.panels import row
 
 KV_BOARD = Board(
@@ -17,6 +18,8 @@ KV_BOARD = Board(
         *NOW,
         row("KV pool"),
         *POOL,
+        row("Objectives: vLLM's latency histograms"),
+        *OBJECTIVES,
         row("What clients feel: vLLM's own metrics"),
         *VLLM_OWN,
         row("Work, GPU and memory on one clock"),

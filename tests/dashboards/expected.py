@@ -60,6 +60,13 @@ OWNERS: Counts = (13, 12, 10)
 kv_free, kv_null, graph_pool, torch_other, allocator_slack, non_torch. exhaustion: kv_unsplit for
 kv_cached and kv_free. tp4: weights and graph_pool in torch_other as well."""
 
+OBJECTIVES: Mapping[str, Counts] = {
+    "Burn rate of first tokens / A": NODE,
+    **{f"First tokens, burn rate over time / {letter}": NODE for letter in "ABCD"},  # one model
+    "Burn rate of requests / A": NODE,
+    **{f"Requests, burn rate over time / {letter}": NODE for letter in "ABCD"},
+}
+
 FLEET: Mapping[str, Counts] = {
     "Exporters / A": NODE,
     "GPUs / A": NODE,
@@ -73,10 +80,7 @@ FLEET: Mapping[str, Counts] = {
     "Least out-of-memory margin / A": not_of_tp4(NODE),
     "Tokens per second / A": not_of_tp4(NODE),
     "Power / A": NODE,
-    "Burn rate of first tokens / A": NODE,
-    **{f"First tokens, burn rate over time / {letter}": NODE for letter in "ABCD"},  # one model
-    "Burn rate of requests / A": NODE,
-    **{f"Requests, burn rate over time / {letter}": NODE for letter in "ABCD"},
+    **OBJECTIVES,
     "Effective pressure / A": NODE,
     "Effective pressure / B": times(2, NODE),  # quantiles 0.5 and 0.95
     "Device pressure / A": NODE,
@@ -170,6 +174,7 @@ KV: Mapping[str, Counts] = {
     "Requests running and waiting / A": times(2, ENGINES),
     "Preemptions / A": ENGINES,
     "Evictions per second / A": not_of_tp4(ENGINES),
+    **OBJECTIVES,
     **{f"Time to first token / {letter}": VLLM_ENGINES for letter in "ABC"},
     **{f"Time between tokens / {letter}": VLLM_ENGINES for letter in "ABC"},
     "Waiting, by reason / A": (7, 7, 7),  # capacity and deferred of 3 engines, any of old

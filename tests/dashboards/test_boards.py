@@ -1,15 +1,18 @@
 """The boards as files: current, portable from Grafana 10.4 to 13, every panel explained."""
 
+import re
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from dashboards.generate import BOARDS as GENERATED
 from dashboards.generate import main
 from tests.dashboards.boards import BOARDS, DIRECTORY, panels
+from tests.dashboards.known_series import RULES
 
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 CHOICES = ["job", "instance", "device", "model_name", "engine"]
@@ -144,3 +147,31 @@ def test_a_panel_of_fullness_warns_where_the_boards_of_vllm_do(panel: dict[str, 
     assert steps[0] is None
     if 0.9 in steps:
         assert steps == [None, 0.9, 0.98]
+
+
+def alert_links() -> list[str]:
+    groups = [
+        group
+        for file in sorted(RULES.glob("*.yml"))
+        for group in yaml.safe_load(file.read_text())["groups"]
+    ]
+    return sorted(
+        {
+            rule["annotations"]["dashboard_url"]
+            for group in groups
+            for rule in group["rules"]
+            if "alert" in rule
+        }
+    )
+
+
+@pytest.mark.parametrize("link", alert_links())
+def test_an_alert_leads_to_a_board_and_to_choices_that_it_has(link: str) -> None:
+    _, _, place = link.partition("/d/")
+    uid, _, choices = place.partition("?")
+    has = {variable["name"] for variable in BOARDS[uid]["templating"]["list"]}
+    assert set(re.findall(r"(?:^|&)var-(\w+)=", choices)) <= has
+
+
+def test_alerts_lead_to_every_board() -> None:
+    assert {link.partition("/d/")[2].partition("?")[0] for link in alert_links()} == set(BOARDS)
