@@ -23,7 +23,20 @@ def mark(name: str, color: str, expr: str, title: str, content: str) -> Json:
     }
 
 
+def alerts(where: str) -> Json:
+    """Our alerts, for as long as they fire."""
+    ours = f'ALERTS{{alertname=~"VLLMMemory.+",alertstate="firing",{where}}}'
+    return mark(
+        "Alerts",
+        "orange",
+        f"max by (alertname, severity, instance) ({ours})",
+        "{{alertname}} ({{severity}})",
+        "{{instance}}",
+    )
+
+
 MARKS: Sequence[Json] = (
+    alerts(EXPORTER),
     mark(
         "Conflicts",
         "red",

@@ -1,6 +1,6 @@
 """Board "Fleet": is anything wrong, for whom, and on which node."""
 
-from dashboards.board import Board, mark
+from dashboards.board import Board, alerts, mark
 from dashboards.fleet.memory import MEMORY
 from dashboards.fleet.now import NOW
 from dashboards.fleet.pressure import PRESSURE
@@ -33,6 +33,7 @@ FLEET_BOARD = Board(
     ],
     refresh="30s",
     marks=[
+        alerts(FLEET),
         mark(
             "Conflicts of the last 10 minutes",
             "red",

@@ -103,7 +103,8 @@ def test_it_asks_only_what_is_chosen_above(query: Query) -> None:
         (name,) = names_of(selector)
         chosen = {matcher.name: matcher.value for matcher in selector.matchers.matchers}
         prefix = "vllm_" if name.startswith("vllm:") or "_slo_" in name else ""
-        for label in ("job",) if name.startswith("job") else ("job", "instance"):
+        is_wide = name.startswith(("job", "ALERTS"))
+        for label in ("job",) if is_wide else ("job", "instance"):
             assert chosen.get(label) == f"chosen {prefix}{label}", f"{name} of every {label}"
 
 
@@ -123,4 +124,5 @@ def test_the_fleet_board_asks_only_what_is_recorded(query: Query) -> None:
     if query.board == "vllm-memory-fleet":
         assert names <= RECORDED
     else:
-        assert all("_slo_" in name for name in names & RECORDED)  # the rest works without rules
+        needs_rules = (name == "ALERTS" or "_slo_" in name for name in names & RECORDED)
+        assert all(needs_rules)  # and all else works without
