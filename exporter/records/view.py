@@ -122,7 +122,10 @@ class RankView(Struct, frozen=True, kw_only=True):
 
 
 class GpuHolderView(Struct, frozen=True, kw_only=True):
-    """A container and its GPU. `device` is the GPU's NVML index, None when NVML lacks its uuid."""
+    """A container and its GPU. `device` is NVML's index of the GPU; None when NVML lacks its uuid.
+
+    With a MIG slice it is the index of the GPU that the slice lies on.
+    """
 
     device: int | None
     holder: GpuHolder
