@@ -1,6 +1,8 @@
 """The boards as files: current, portable from Grafana 10.4 to 13, every panel explained."""
 
+import ast
 import re
+import sys
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
@@ -51,6 +53,17 @@ def test_a_file_that_is_changed_missing_or_too_many_is_refused(
     assert "stray.json is no board" in complaints
     changed.unlink()
     assert main(["--check", "--directory", str(tmp_path)]) == 1
+
+
+def test_the_generator_needs_nothing_but_python() -> None:
+    imported = {
+        (node.module or "").partition(".")[0] if isinstance(node, ast.ImportFrom) else alias.name
+        for file in DIRECTORY.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    assert imported - sys.stdlib_module_names == {"dashboards"}
 
 
 @each_board
