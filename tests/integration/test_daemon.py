@@ -77,7 +77,7 @@ def test_a_signal_ends_it_with_exit_code_0(
         assert daemon.process.wait(10) == 0
 
 
-def test_a_driver_call_that_hangs_makes_nvml_absent_and_does_not_delay_the_end(
+def test_a19_a_driver_call_that_hangs_makes_nvml_absent_and_does_not_delay_the_end(
     driver: tuple[Path, dict[str, str]],
 ) -> None:
     scenario, variables = driver
@@ -95,7 +95,7 @@ def test_a_driver_call_that_hangs_makes_nvml_absent_and_does_not_delay_the_end(
         assert seconds < 2
 
 
-def test_without_gpu_and_trace_it_starts_and_says_once_how_to_fix_that() -> None:
+def test_a17_without_gpu_and_trace_it_starts_and_says_once_how_to_fix_that() -> None:
     with running("serve") as daemon:
         up = 'vllm_memory_exporter_source_up{source="nvml"}'
         errors = (

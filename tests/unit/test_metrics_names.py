@@ -22,6 +22,13 @@ def test_names_kinds_and_labels_are_the_agreed_ones() -> None:
     assert sorted(table) == agreed
 
 
+def test_a14_no_name_takes_traffic_of_the_memory_for_its_fullness() -> None:
+    names = [family.name for family in FAMILIES if family.name.startswith("gpu_")]
+    assert "gpu_memory_controller_utilization_ratio" in names
+    assert "gpu_memory_pressure_ratio" in names
+    assert not [name for name in names if "memory_utilization" in name]
+
+
 def test_no_name_stands_in_the_table_twice() -> None:
     names = [family.name for family in FAMILIES]
     assert len(names) == len(set(names))

@@ -297,9 +297,7 @@ def test_blocks_that_are_not_told_apart_are_absent() -> None:
     assert states == {"active", "null"}
 
 
-def test_a_process_without_bytes_counts_but_has_no_size_and_one_without_name_has_an_empty_one() -> (
-    None
-):
+def test_b10_a_process_without_bytes_counts_and_one_without_name_has_an_empty_one() -> None:
     gpu = gpu_view()
     assert gpu.sample is not None
     processes = (ProcessMemory(pid=7), ProcessMemory(pid=8, used_bytes=33))

@@ -76,7 +76,7 @@ def test_an_engine_is_told_apart_on_its_mig_device() -> None:
     assert sum(owners.values()) == 500
 
 
-def test_on_the_gpu_itself_it_is_one_owner() -> None:
+def test_a7_on_the_gpu_itself_it_is_one_owner() -> None:
     (gpu,) = view(reading(mig())).devices
     assert gpu.ledger is not None
     assert gpu.ledger.owners_bytes == {

@@ -76,7 +76,7 @@ def test_event_reasons_are_those_that_the_gpu_supports(fake_nvml: FakeNvml) -> N
     }
 
 
-def test_an_old_driver_is_read_through_the_older_functions(old_driver: FakeNvml) -> None:
+def test_a4_an_old_driver_is_read_through_the_older_functions(old_driver: FakeNvml) -> None:
     calls = calls_of(
         old_driver,
         FakeGpu(

@@ -58,7 +58,7 @@ def test_a_gpu_that_only_the_kernel_lists_makes_nvml_open_anew(
     assert fake_nvml.calls("nvmlInitWithFlags") == 2
 
 
-def test_gpus_that_change_places_keep_their_series(fake_nvml: FakeNvml) -> None:
+def test_b15_gpus_that_change_places_keep_their_series(fake_nvml: FakeNvml) -> None:
     bench = NvmlBench()
     first, second = FakeGpu(uuid="GPU-a", memory_used=111), FakeGpu(uuid="GPU-b", memory_used=222)
     fake_nvml.play(Scenario(gpus=[first, second]))

@@ -227,6 +227,44 @@ def test_a_figure_that_cannot_be_true_is_absent_and_counted(
     assert sample.temperatures_celsius == {"gpu": 36.0, "memory": 41.0}
 
 
+def test_a5_the_sentinel_of_64_bits_is_no_figure(fake_nvml: FakeNvml) -> None:
+    unknown = FakeGpu(
+        uuid="GPU-a",
+        memory_total=NOT_AVAILABLE,
+        memory_used=NOT_AVAILABLE,
+        memory_free=NOT_AVAILABLE,
+        processes=[FakeProcess(41, NOT_AVAILABLE)],
+    )
+    fake_nvml.play(Scenario(gpus=[unknown]))
+    sample = Bench().sample()
+    assert sample.memory is None
+    assert sample.processes == (ProcessMemory(pid=41),)  # it is there, how large nobody says
+
+
+def test_a2_rows_of_another_layout_are_dropped_and_counted(fake_nvml: FakeNvml) -> None:
+    # two rows of 32 bytes read as rows of 24: the second is made of parts of both
+    processes = [FakeProcess(41, 300), FakeProcess(7, 200)]
+    gpu = FakeGpu(uuid="GPU-a", memory_used=900, processes=processes, process_row_bytes=32)
+    fake_nvml.play(Scenario(gpus=[gpu]))
+    bench = Bench()
+    assert [bench.sample().processes for _ in range(2)] == [None, None]
+    assert bench.source.errors == {"invalid_processes": 2}
+
+
+def test_b8_a_pid_in_both_lists_is_one_process(fake_nvml: FakeNvml) -> None:
+    processes = [FakeProcess(41, 300), FakeProcess(41, 200, "graphics")]
+    gpu = FakeGpu(uuid="GPU-a", memory_used=900, processes=processes)
+    fake_nvml.play(Scenario(gpus=[gpu]))
+    assert Bench().sample().processes == (ProcessMemory(pid=41, used_bytes=300),)
+
+
+def test_b6_a_pid_that_is_not_here_has_bytes_and_no_name(fake_nvml: FakeNvml) -> None:
+    gpu = FakeGpu(uuid="GPU-a", memory_used=900, processes=[FakeProcess(3_999_999, 300)])
+    fake_nvml.play(Scenario(gpus=[gpu]))
+    sample = Bench(ProcessNames()).sample()
+    assert sample.processes == (ProcessMemory(pid=3_999_999, used_bytes=300),)
+
+
 def test_an_impossible_sensor_leaves_the_other(fake_nvml: FakeNvml) -> None:
     gpu = FakeGpu(uuid="GPU-a", temperature_gpu=0xFFFFFFFF, clock_memory_mhz=0xFFFFFFFF)
     fake_nvml.play(Scenario(gpus=[gpu]))
@@ -259,7 +297,7 @@ def test_one_failing_call_costs_one_figure(fake_nvml: FakeNvml) -> None:
     assert bench.source.errors == {"unknown": 1}
 
 
-def test_a_lost_gpu_stays_listed_and_hides_no_other(fake_nvml: FakeNvml) -> None:
+def test_a8_a_lost_gpu_stays_listed_and_hides_no_other(fake_nvml: FakeNvml) -> None:
     bench = Bench()
     fake_nvml.play(Scenario(gpus=gpus("GPU-a", "GPU-b", "GPU-c")))
     assert bench.lost() == []
@@ -364,7 +402,7 @@ def test_gpus_that_may_not_be_opened_are_no_missing_gpus(fake_nvml: FakeNvml) ->
         pytest.param(UNKNOWN, "unknown", id="unknown error on every GPU"),
     ],
 )
-def test_a_driver_that_goes_away_is_opened_again_when_it_is_back(
+def test_a9_a_driver_that_goes_away_is_opened_again_when_it_is_back(
     fake_nvml: FakeNvml, code: int, reason: str
 ) -> None:
     bench = Bench()

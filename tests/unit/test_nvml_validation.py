@@ -37,6 +37,25 @@ def test_memory_that_can_be_true_is_kept(
     )
 
 
+def test_a3_what_the_driver_keeps_is_not_used() -> None:
+    # an idle H200: v1 has 644,939,776 bytes as used that v2 has as reserved
+    total, reserved = 150_754_820_096, 644_939_776
+    by_v2 = device_memory((total, 0, total - reserved, reserved))
+    by_v1 = device_memory((total, reserved, total - reserved, None))
+    assert by_v2 is not None
+    assert by_v1 is not None
+    assert (by_v2.used_bytes, by_v2.reserved_bytes) == (0, reserved)
+    assert (by_v1.used_bytes, by_v1.reserved_bytes) == (reserved, None)
+
+
+def test_a20_used_free_and_reserved_are_the_total() -> None:
+    total, used, free = 150_754_820_096, 9_000_000_000, 141_109_879_320
+    memory = device_memory((total, used, free, 644_939_776))  # a thousand bytes short
+    assert memory is not None
+    assert memory.reserved_bytes is not None
+    assert memory.used_bytes + memory.free_bytes + memory.reserved_bytes == total
+
+
 @pytest.mark.parametrize(
     "figures",
     [

@@ -318,7 +318,7 @@ class TestEngines:
 
 
 class TestRanks:
-    def test_a_rank_is_joined_to_its_gpu_by_uuid(self, stage: Stage) -> None:
+    def test_b15_a_rank_is_joined_to_its_gpu_by_uuid(self, stage: Stage) -> None:
         rank = stage.rank_at(
             0.0,
             device_reading(device(index=3)),
