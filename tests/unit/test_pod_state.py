@@ -36,9 +36,9 @@ class Ticking:
 
 def test_a_holder_is_joined_to_its_gpu_whichever_of_both_is_known_first() -> None:
     ticking = Ticking()
-    assert ticking.shown(pods(0, blue=OTHER, odd="GPU-x"), at_s=0) == [
+    assert ticking.shown(pods(0, blue=OTHER, no="GPU-x"), at_s=0) == [
         ("blue", None),
-        ("odd", None),
+        ("no", None),
     ]
     ticking.pipeline.offer(device_reading(device(), device(index=3, uuid=OTHER)))
     assert ticking.shown(at_s=0) == [("blue", 3), ("no", None)]
