@@ -110,7 +110,7 @@ def test_the_headline_answers_at_a_glance(ladder: Daemon, open_page: OpenPage) -
         "cuda:6 holds KV active 2.10 GB, weights 1.05 GB, driver 1.05 GB."
     )
     assert page.text("#replay") == "Replay of ladder: these figures are not of this machine."
-    assert page.text("#connection").startswith("Replay, ")
+    assert page.text("#state") == "Replay"
     assert page.text(".now >> nth=1") == "1.00"
     assert page.text(".sizes >> nth=1") == "4.40 / 11.53 GB"
     assert page.text(".group >> nth=0 >> dl").split("\n") == [

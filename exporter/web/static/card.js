@@ -2,7 +2,7 @@
 
 import { node } from "./dom.js";
 import { clock, duration, gigabytes, plural, ratio } from "./format.js";
-import { METRICS } from "./metrics.js";
+import { METRICS, phrase } from "./metrics.js";
 import { largest, named } from "./owners.js";
 import { conflictsOf, conflictText } from "./signs.js";
 
@@ -30,7 +30,7 @@ export function sentence(model, cursor) {
   const owners = model.owners(cursor.row, cursor.column);
   return [
     `${model.nameOf(cursor.row)} at ${timeText(model, cursor.column)}`,
-    `${METRICS[model.metric].label.toLowerCase()} ${valueText(model, cursor)}`,
+    `${phrase(model.metric)} ${valueText(model, cursor)}`,
     ...signTexts(model, cursor),
     ...largest(owners).map(({ key, label }) => `${label} ${gigabytes(owners[key])} GB`),
   ].join(", ");

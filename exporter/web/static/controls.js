@@ -45,12 +45,22 @@ export function themeSwitch(button, onChange) {
     document.documentElement.dataset.theme = theme;
     onChange();
   };
-  const kept = () => localStorage.getItem("theme");
+  const storage = allowedStorage();
+  const kept = () => storage?.getItem("theme");
   const present = () => kept() ?? (system.matches ? "dark" : "light");
   system.addEventListener("change", () => show(present()));
   button.addEventListener("click", () => {
-    localStorage.setItem("theme", present() === "dark" ? "light" : "dark");
-    show(present());
+    const other = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+    storage?.setItem("theme", other);
+    show(other);
   });
   show(present());
+}
+
+function allowedStorage() {
+  try {
+    return localStorage;
+  } catch {
+    return null; // a browser that keeps nothing for pages
+  }
 }

@@ -50,10 +50,9 @@ export class Group {
 
   #writeSize(item, model, row) {
     const total = model.total(row);
+    const sizes = total === null ? ["", "", ""] : [gigabytes(model.used(row)), ` / ${gigabytes(total)}`, " GB"];
     const isDown = model.state.up?.[row] === false;
-    const [used, of, unit] = isDown
-      ? ["no answer", "", ""]
-      : [gigabytes(model.used(row)), ` / ${gigabytes(total)}`, " GB"];
+    const [used, of, unit] = isDown ? ["no answer", "", ""] : sizes;
     if (item.textContent === used + of + unit) return;
     item.replaceChildren(used, node("span", of), unit); // the span is left out on narrow screens
   }

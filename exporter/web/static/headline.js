@@ -1,14 +1,14 @@
 // The answer in words: which GPU is full and since when, what holds its memory, what happened.
 
 import { clock, duration, gigabytes, plural, ratio } from "./format.js";
-import { METRICS, WINDOWS } from "./metrics.js";
+import { METRICS, phrase, WINDOWS } from "./metrics.js";
 import { largest } from "./owners.js";
 import { happenings } from "./signs.js";
 
 /** About the newest column: {headline, subline, row}; `row` only when one is full. */
 export function summary(model) {
   const { label, high = Infinity, source } = METRICS[model.metric];
-  const what = label.toLowerCase();
+  const what = phrase(model.metric);
   const known = model.rows
     .map((_, row) => ({ row, now: model.value(row, model.newest) }))
     .filter(({ now }) => !Number.isNaN(now))
@@ -20,7 +20,7 @@ export function summary(model) {
     .sort((one, other) => other.held - one.held);
   const { row, now, held } = full[0] ?? known[0];
   const name = model.nameOf(row);
-  const subline = memoryText(model, row, name) + happened(model);
+  const subline = memoryText(model, row, name) + happened(model) + leftOutText(model);
   if (!full.length) return { headline: `Highest ${what}: ${ratio(now)} on ${name}`, subline };
   const others = `${full.length} of ${model.rows.length} GPUs are full, ${name}`;
   const subject = full.length > 1 ? others : `${name} has been full`;
@@ -54,5 +54,9 @@ function happened(model) {
   const told = Object.entries(counts).filter(([, count]) => count > 0);
   if (told.length === 0) return "";
   const texts = told.map(([kind, count]) => plural(count, kind));
-  return `${texts.join(" and ")} in the last ${WINDOWS[model.window]}.`;
+  return `${texts.join(" and ")} in the last ${WINDOWS[model.window]}. `;
+}
+
+function leftOutText({ rowsLeftOut }) {
+  return rowsLeftOut ? `${plural(rowsLeftOut, "row")} more than this page shows.` : "";
 }

@@ -71,16 +71,18 @@ function shown() {
 }
 
 const STATES = {
-  connecting: () => "Connecting",
-  live: () => `${model.replay === null ? "Live" : "Replay"}, ${clock(model.unixS)} UTC`,
-  paused: () => `Paused at ${clock(model.unixS)} UTC`,
-  stale: () => "No new samples",
-  lost: () => "Connection lost",
+  connecting: "Connecting",
+  live: "Live",
+  paused: "Paused",
+  stale: "No new samples",
+  lost: "Connection lost",
 };
 
 function tell(state, trouble = "") {
   document.body.dataset.connection = state;
-  at("connection").textContent = STATES[state]();
+  const isReplay = state === "live" && model.replay !== null;
+  setText(at("state"), isReplay ? "Replay" : STATES[state]);
+  at("clock").textContent = model ? `${clock(model.unixS)} UTC` : "";
   at("lost").hidden = trouble === "";
   setText(at("lost"), trouble); // a screen reader says it once
 }

@@ -10,8 +10,8 @@ export class Model {
   /** From a `full` event; owners of earlier columns come from `former`, where they still fit. */
   constructor(full, former = null) {
     const { metric, window, replay, columns, column_s: columnS, layout } = full;
-    const { rows, engines } = layout;
-    Object.assign(this, { metric, window, replay, columns, columnS, rows, engines });
+    const { rows, engines, rows_left_out: rowsLeftOut } = layout;
+    Object.assign(this, { metric, window, replay, columns, columnS, rows, engines, rowsLeftOut });
     this.layoutKey = JSON.stringify(layout);
     this.groups = groupsOf(rows);
     this.cells = new Uint16Array(columns * rows.length).fill(UNKNOWN);
@@ -136,9 +136,10 @@ export class Model {
     return this.newest - Math.max(0, Math.round((this.unixS - unixS) / this.columnS));
   }
 
-  /** A row as people call it. */
+  /** A row as people call it: its GPU, or the engine whose GPU is not known. */
   nameOf(row) {
-    return this.rows[row].device ?? "GPU unknown";
+    const { device, engines } = this.rows[row];
+    return device ?? this.engineName(engines[0]);
   }
 
   /** An engine as people call it. */
