@@ -1,32 +1,24 @@
 """Details of all GPUs through the real pynvml and the stand-in library, and how it lets go."""
 
-from pathlib import Path
-
+import pynvml
 import pytest
 
-from exporter.clock import ManualClock
 from exporter.errors import SourceUnavailable
 from exporter.records.device_detail import DetailReading, DeviceDetail
-from exporter.sources.nvml import NvmlSource
-from exporter.sources.nvml_session import NvmlSession
 from exporter.sources.nvml_slow import NvmlSlowSource
-from exporter.sources.process_names import ProcessNames
 from tests.fake_nvml import FakeGpu, Scenario
 from tests.fake_nvml.loading import FakeNvml
+from tests.nvml_bench import TS_UNIX_NS, NvmlBench
 
-TS_UNIX_NS = 1_795_960_065_000_000_000
-NOT_SUPPORTED, GPU_IS_LOST, UNINITIALIZED, UNKNOWN = 3, 15, 1, 999
+NOT_SUPPORTED, GPU_IS_LOST, VERSION_MISMATCH, UNKNOWN = 3, 15, 18, 999
 NOT_AVAILABLE, NOT_AVAILABLE_32 = (1 << 64) - 1, (1 << 32) - 1
 
 
-class Bench:
-    """The source that opens NVML and the slow one beside it, on one clock."""
+class Bench(NvmlBench):
+    """With the slow source as a guest."""
 
     def __init__(self) -> None:
-        self.clock = ManualClock(TS_UNIX_NS)
-        self.session = NvmlSession()
-        names = ProcessNames(Path("/nonexistent"))
-        self.opener = NvmlSource(0.5, self.clock, names, self.session)
+        super().__init__()
         self.slow = NvmlSlowSource(self.session, self.clock)
 
     def details(self) -> dict[str, DeviceDetail]:
@@ -307,3 +299,19 @@ def test_the_end_lets_go(fake_nvml: FakeNvml) -> None:
     bench.slow.close()
     bench.slow.close()
     assert fake_nvml.users() == 0
+
+
+def test_a9_the_library_of_an_old_driver_stays_while_a_guest_is_in_it(fake_nvml: FakeNvml) -> None:
+    bench = Bench()
+    fake_nvml.play(Scenario(gpus=[FakeGpu(uuid="GPU-a")]))
+    bench.details()
+    fake_nvml.play(Scenario(gpus=[FakeGpu(uuid="GPU-a")], rc={"*": VERSION_MISMATCH}))
+    with pytest.raises(SourceUnavailable):
+        bench.opener.read()
+    assert pynvml.nvmlLib is not None
+    bench.slow.read()
+    with pytest.raises(SourceUnavailable):
+        bench.opener.read()
+    assert pynvml.nvmlLib is None
+    fake_nvml.play(Scenario(gpus=[FakeGpu(uuid="GPU-a")]))
+    assert list(bench.details()) == ["GPU-a"]
