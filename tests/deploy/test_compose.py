@@ -150,7 +150,7 @@ def test_grafana_has_all_dashboards() -> None:
     (provider,) = provisioned("dashboards")["providers"]
     directory = on_this_machine(grafana, provider["options"]["path"])
     boards = {json.loads(path.read_text())["uid"] for path in directory.rglob("*.json")}
-    assert boards >= {"vllm-memory-gpu"}
+    assert boards == {"vllm-memory-fleet", "vllm-memory-gpu", "vllm-memory-kv"}
     home = grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
     assert json.loads(on_this_machine(grafana, home).read_text())["uid"] == "vllm-memory-gpu"
 

@@ -1,10 +1,13 @@
 """What a cluster's admission and an engine next door ask of every pod of ours."""
 
+import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from exporter.plugin.settings import TraceSettings
+from exporter.records.trace import TorchRecord
 from exporter.settings import Settings, load
 from tests.daemon import running
 from tests.deploy.flags import settings_of
@@ -189,3 +192,30 @@ def test_a_driver_that_hangs_and_a_missing_engine_do_not_hold_the_engine_back(
         daemon.wait_for(bool)
         assert daemon.get("/-/ready")[0] == 200
         assert daemon.get("/-/healthy")[0] == 200
+
+
+def test_without_gpu_access_the_plugin_tells_the_devices_memory(tmp_path: Path) -> None:
+    """The sidecar's own flags, on a trace with one record of the allocator."""
+    (pod,) = (pod for pod in SIDECARS if "--no-nvml" in pod.exporter()["args"])
+    record = TorchRecord(
+        v=1,
+        ts_unix_ns=time.time_ns(),
+        pid=7,
+        replica="vllm-0",
+        engine="0",
+        interval_s=60,
+        rank=0,
+        uuid="GPU-a",
+        device_free_bytes=1_209_597_952,
+        device_total_bytes=150_109_880_320,
+    )
+    file = tmp_path / "vllm-0.worker.dp0.r0.7-1.jsonl"
+    file.write_bytes(msgspec.json.encode(record) + b"\n")
+    labels = 'device="",engine="0",model_name="",rank="0",replica="vllm-0",uuid="GPU-a"'
+    free = f"vllm_torch_device_free_bytes{{{labels}}}"
+    flags = [flag.replace("=/trace", f"={tmp_path}") for flag in pod.exporter()["args"]]
+    with running(*flags) as daemon:
+        samples = daemon.wait_for(lambda samples: free in samples)
+    assert samples[free] == 1_209_597_952
+    assert samples[f"vllm_torch_device_total_bytes{{{labels}}}"] == 150_109_880_320
+    assert not any(series.startswith("gpu_memory") for series in samples)
