@@ -8,12 +8,14 @@ import pynvml
 
 from exporter.records.device_detail import CounterName, DeviceDetail
 from exporter.sources.nvml_calls import Call, supported_calls
+from exporter.sources.nvml_library import UNSUPPORTED
 from exporter.sources.nvml_session import Handle
 
 _MOST = (1 << 63) - 1  # NVML's "not available" is 2^64 − 1
 _MOST_32 = (1 << 32) - 2  # and 2^32 − 1 in figures of that width
 _ALL_LINKS = 0xFFFFFFFF  # scope of a field: the sum over all NVLinks
 _KIB = 1024
+_FIELD_UNSUPPORTED = UNSUPPORTED | {pynvml.NVML_ERROR_INVALID_ARGUMENT}  # unknown to this driver
 
 _ECC_KINDS: tuple[tuple[CounterName, int, int], ...] = (
     (
@@ -164,11 +166,17 @@ def _nvlink_counters(handle: Handle) -> dict[CounterName, int]:
 
 
 def _fields(handle: Handle, fields: Sequence[int | tuple[int, int]]) -> list[int | None]:
-    """Values of fields (nvmlDeviceGetFieldValues); None for one that this GPU does not have."""
-    return [
-        _field_number(answer) if answer.nvmlReturn == pynvml.NVML_SUCCESS else None
-        for answer in pynvml.nvmlDeviceGetFieldValues(handle, fields)
-    ]
+    """Values of fields (nvmlDeviceGetFieldValues); None for one that this GPU does not have.
+
+    Raises: pynvml.NVMLError: of the first field that failed otherwise.
+    """
+    numbers: list[int | None] = []
+    for answer in pynvml.nvmlDeviceGetFieldValues(handle, fields):
+        if answer.nvmlReturn not in (pynvml.NVML_SUCCESS, *_FIELD_UNSUPPORTED):
+            raise pynvml.NVMLError(answer.nvmlReturn)
+        has_it = answer.nvmlReturn == pynvml.NVML_SUCCESS
+        numbers.append(_field_number(answer) if has_it else None)
+    return numbers
 
 
 def _field_number(answer: Any) -> int:  # noqa: ANN401 (pynvml has no types)

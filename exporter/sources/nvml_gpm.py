@@ -14,7 +14,7 @@ import pynvml
 from exporter.clock import Clock
 from exporter.records.device_detail import DeviceProfile, ProfileReading
 from exporter.sources.nvml_calls import Call, CapabilityChanges, supported_calls
-from exporter.sources.nvml_library import error_reason
+from exporter.sources.nvml_library import UNSUPPORTED, error_reason
 from exporter.sources.nvml_session import Guest, Handle, NvmlSession
 
 WINDOW_S = 1.0
@@ -69,7 +69,10 @@ class NvmlGpmSource:
             try:
                 profile = self._windows[uuid].close(now_s)
             except pynvml.NVMLError as error:
-                self._errors[error_reason(error)] += 1
+                if error.value in UNSUPPORTED:
+                    self._windows[uuid].give_up()
+                else:
+                    self._errors[error_reason(error)] += 1
                 continue
             if profile is not None:
                 gpus[uuid] = profile
@@ -138,6 +141,10 @@ class GpmWindow:
         self._figures.sample1, self._figures.sample2 = begin, end
         pynvml.nvmlGpmMetricsGet(self._figures)
         return self._profile()
+
+    def give_up(self) -> None:
+        """Take the GPU for one without GPM: it says that it has it, and then has not (MIG)."""
+        self._support.is_supported = False
 
     def free(self) -> None:
         """Give the samples back."""

@@ -11,7 +11,7 @@ from tests.fake_nvml import FakeGpu, Real, Scenario
 from tests.fake_nvml.loading import FakeNvml
 from tests.nvml_bench import NvmlBench
 
-NO_PERMISSION, GPU_IS_LOST = 4, 15
+NOT_SUPPORTED, NO_PERMISSION, GPU_IS_LOST = 3, 4, 15
 
 
 class Bench(NvmlBench):
@@ -128,6 +128,18 @@ def test_a_gpu_without_gpm_is_asked_once(fake_nvml: FakeNvml) -> None:
     assert reading.capabilities == {"gpm": False}
     assert list(bench.profiles()) == ["GPU-b"]
     assert fake_nvml.calls("nvmlGpmQueryDeviceSupport", gpu=0) == 1
+    assert not bench.gpm.errors
+
+
+def test_a_gpu_that_only_claims_to_have_gpm_is_asked_once(fake_nvml: FakeNvml) -> None:
+    bench = Bench()
+    fake_nvml.play(Scenario(gpus=[gpu(rc={"nvmlGpmSampleGet": NOT_SUPPORTED})]))
+    bench.read()
+    reading = bench.gpm.read()
+    assert reading is not None
+    assert reading.capabilities == {"gpm": False}
+    assert bench.profiles() == {}
+    assert fake_nvml.calls("nvmlGpmSampleGet", gpu=0) == 1
     assert not bench.gpm.errors
 
 

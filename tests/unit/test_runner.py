@@ -120,6 +120,15 @@ def test_after_a_stall_missed_samples_are_counted_and_not_made_up_for(clock: Man
     assert loop.health().missed_samples == 2
 
 
+def test_what_the_operator_asked_for_does_not_back_off(clock: ManualClock) -> None:
+    wanted = SourceUnavailable("released", "let go of", is_wanted=True)
+    stop = TurnedClock(clock, turns=4)
+    loop = SourceLoop(ScriptedSource(clock, UNAVAILABLE, wanted, wanted, READING), clock)
+    loop.run(lambda _reading: None, stop)
+    assert stop.waits_s == [1.0, 0.5, 0.5, 0.5]
+    assert loop.health().errors["released"] == 2
+
+
 def test_failures_back_off_up_to_half_a_minute_and_success_ends_that(clock: ManualClock) -> None:
     source = ScriptedSource(clock, *[UNAVAILABLE] * 7, None)
     stop = TurnedClock(clock, turns=8)
