@@ -1,7 +1,7 @@
 // Stands between the page and the server in a bench: times events and frames, and can replay
 // recorded events faster than they came.
 
-const bench = { received: 0, latencies: [], eventMs: [], frameMs: [] };
+const bench = { received: 0, arrivals: [], latencies: [], eventMs: [], frameMs: [] };
 globalThis.bench = bench;
 
 const nextFrame = globalThis.requestAnimationFrame.bind(globalThis);
@@ -36,6 +36,7 @@ globalThis.EventSource = class extends EventTarget {
 
   hand(kind, content) {
     if (kind !== "idle") bench.received = content.unix_ms;
+    if (kind === "delta") bench.arrivals.push(performance.timeOrigin + performance.now() - bench.received);
     const event = new MessageEvent(kind, { data: JSON.stringify(content) });
     const began = performance.now();
     this.dispatchEvent(event);

@@ -59,7 +59,7 @@ class LivePage:
 
     def wait_for_paint(self, metric: str, window: str = "60s", after: int = -(10**9)) -> int:
         """Until samples of these are drawn, newer than column `after`; the newest column."""
-        shown = "document.getElementById('board').dataset.painted.split(' ')"
+        shown = "(document.getElementById('board').dataset.painted ?? '').split(' ')"
         self.wait_for(
             f"(([metric, window, column]) => metric === '{metric}' && window === '{window}'"
             f" && column > {after})({shown})"
