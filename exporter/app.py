@@ -6,24 +6,15 @@ from pathlib import Path
 
 from exporter.analysis.conflict_signs import ConflictRules
 from exporter.clock import Clock, ManualClock, SystemClock
-from exporter.errors import ConfigError
 from exporter.pipeline import Pipeline
 from exporter.records.process import RecordedProcesses
-from exporter.records.source import Source
 from exporter.runner import Runner
-from exporter.settings import Settings
-from exporter.sources.engine_metrics import EngineMetricsSource
-from exporter.sources.nvml import NvmlSource
-from exporter.sources.nvml_events import NvmlEventsSource
-from exporter.sources.nvml_gpm import NvmlGpmSource
-from exporter.sources.nvml_session import NvmlSession
-from exporter.sources.nvml_slow import NvmlSlowSource
+from exporter.settings import Settings, require_changeable
+from exporter.source_set import SourceSet
 from exporter.sources.process_facts import LocalProcesses
 from exporter.sources.recording import Recording
 from exporter.sources.replay import ReplaySource
-from exporter.sources.trace import TraceSource
 
-TRACE_INTERVAL_S = 0.25
 STOP_TIMEOUT_S = 0.5
 
 log = logging.getLogger(__name__)
@@ -37,12 +28,16 @@ class App:
         clock: Clock,
         pipeline: Pipeline,
         runner: Runner,
-        nvml: NvmlSession | None = None,
+        settings: Settings,
+        source_set: SourceSet | None = None,
     ) -> None:
-        self._nvml = nvml
+        """`source_set` is None for a replay, which has its one source for good."""
         self.clock = clock
         self.pipeline = pipeline
         self._runner = runner
+        self._settings = settings
+        self._source_set = source_set
+        self._lock = threading.Lock()  # over start, reload and stop
         self._stop = threading.Event()
         self._ticking = threading.Thread(
             target=pipeline.run, args=(self._stop,), name="pipeline", daemon=True
@@ -50,35 +45,69 @@ class App:
 
     def start(self) -> None:
         """Start ticking, then reading."""
-        self._ticking.start()
-        self._runner.start(self.pipeline.offer)
+        with self._lock:
+            self._ticking.start()
+            self._runner.start(self.pipeline.offer)
 
     def toggle_driver_release(self) -> None:
         """Let go of the NVIDIA driver within two seconds, or take it up again."""
-        if self._nvml is not None:
-            self._nvml.toggle_release()
+        if self._source_set is not None:
+            self._source_set.session.toggle_release()
+
+    def reload(self, settings: Settings | None) -> None:
+        """Go on with other settings, with all windows and counts; None: they could not be read.
+
+        Raises: ConfigError: they cannot be taken while it runs; nothing has changed then.
+        """
+        with self._lock:
+            if self._stop.is_set():
+                return
+            loaded_unix_s = None
+            try:
+                if settings is not None:
+                    self._take(settings)
+                    loaded_unix_s = self.clock.unix_ns() / 1e9
+            finally:
+                self.pipeline.note_reload(loaded_unix_s)
 
     def stop(self) -> None:
         """Stop reading and ticking; gives up after half a second on a read that hangs."""
-        self._stop.set()
-        self.pipeline.wake()
-        for name in self._runner.stop(STOP_TIMEOUT_S):
+        with self._lock:
+            self._stop.set()
+            self.pipeline.wake()
+            self._warn_of(self._runner.stop(STOP_TIMEOUT_S))
+            self._ticking.join(STOP_TIMEOUT_S)
+
+    def _take(self, settings: Settings) -> None:
+        require_changeable(self._settings, settings)
+        interval_s = self.pipeline.interval_s
+        if self._source_set is not None:
+            sources = self._source_set.of(settings)
+            self._source_set.adjust(settings)
+            self._warn_of(self._runner.replace(sources, STOP_TIMEOUT_S))
+            interval_s = settings.nvml_interval_s
+        self.pipeline.configure(interval_s, _rules(settings))
+        self._settings = settings
+
+    @staticmethod
+    def _warn_of(hanging: list[str]) -> None:
+        for name in hanging:
             log.warning("%s hangs in a read; leaving it behind", name)
-        self._ticking.join(STOP_TIMEOUT_S)
 
 
 class FrozenApp:
     """A recording's first seconds, fed at once; afterwards nothing moves, not even the clock."""
 
     def __init__(
-        self, recording: Recording, freeze_at_s: float, rules: ConflictRules, start_unix_ns: int
+        self, recording: Recording, freeze_at_s: float, settings: Settings, start_unix_ns: int
     ) -> None:
+        self._settings = settings
         self.clock = ManualClock(start_unix_ns)
         self.pipeline = Pipeline(
             self.clock,
             recording.header.interval_s,
             replay=recording.header.name,
-            rules=rules,
+            rules=_rules(settings),
             processes=RecordedProcesses(),
         )
         self._recording = recording
@@ -98,6 +127,14 @@ class FrozenApp:
     def toggle_driver_release(self) -> None:
         """There is no driver to let go of."""
 
+    def reload(self, settings: Settings | None) -> None:
+        """Nothing moves, so nothing can change but the log.
+
+        Raises: ConfigError: the settings ask for something else than this replay.
+        """
+        if settings is not None:
+            require_changeable(self._settings, settings)
+
     def stop(self) -> None:
         """Nothing runs."""
 
@@ -112,7 +149,7 @@ def build(settings: Settings) -> App | FrozenApp:
     recording = Recording.load(Path(settings.replay))
     if settings.replay_freeze_at_s is not None:
         now_unix_ns = SystemClock().unix_ns()
-        return FrozenApp(recording, settings.replay_freeze_at_s, _rules(settings), now_unix_ns)
+        return FrozenApp(recording, settings.replay_freeze_at_s, settings, now_unix_ns)
     clock = SystemClock()
     runner = Runner([ReplaySource(recording, clock)], clock)
     pipeline = Pipeline(
@@ -124,7 +161,7 @@ def build(settings: Settings) -> App | FrozenApp:
         processes=RecordedProcesses(),
         configured_unix_s=clock.unix_ns() / 1e9,
     )
-    return App(clock, pipeline, runner)
+    return App(clock, pipeline, runner, settings)
 
 
 def build_unpaced(settings: Settings, replay: str) -> FrozenApp:
@@ -136,7 +173,7 @@ def build_unpaced(settings: Settings, replay: str) -> FrozenApp:
     until_s = recording.events[-1].at_s
     if settings.replay_freeze_at_s is not None:
         until_s = min(until_s, settings.replay_freeze_at_s)
-    return FrozenApp(recording, until_s, _rules(settings), recording.begin_unix_ns)
+    return FrozenApp(recording, until_s, settings, recording.begin_unix_ns)
 
 
 def _rules(settings: Settings) -> ConflictRules:
@@ -145,26 +182,9 @@ def _rules(settings: Settings) -> ConflictRules:
 
 def _live(settings: Settings) -> App:
     clock = SystemClock()
-    sources: list[Source] = []
-    session = NvmlSession()
-    if settings.nvml_enabled:
-        sources.append(NvmlSource(settings.nvml_interval_s, clock, session=session))
-        sources.append(NvmlSlowSource(session, clock))
-        sources.append(NvmlEventsSource(session, clock))
-        if settings.nvml_gpm:
-            sources.append(NvmlGpmSource(session, clock))
-    if settings.trace_paths:
-        sources.append(TraceSource(settings.trace_paths, TRACE_INTERVAL_S, clock))
-    sources.extend(EngineMetricsSource(url, clock) for url in settings.engine_urls)
-    if settings.kubernetes_pod_resources is not None:
-        sources.append(_pod_resources(settings.kubernetes_pod_resources, clock))
-    if not settings.trace_paths and not settings.engine_urls:
-        log.warning(
-            "no --trace.path: only GPU figures are served; to see KV cache and page tables,"
-            " give the directory that the vLLM plugin writes to (its VLLM_MEMORY_TRACE_DIR),"
-            " or without the plugin vLLM's own metrics with --engine.url"
-        )
-    runner = Runner(sources, clock)
+    source_set = SourceSet(clock)
+    runner = Runner(source_set.of(settings), clock)
+    source_set.adjust(settings)
     pipeline = Pipeline(
         clock,
         settings.nvml_interval_s,
@@ -173,16 +193,4 @@ def _live(settings: Settings) -> App:
         processes=LocalProcesses(),
         configured_unix_s=clock.unix_ns() / 1e9,
     )
-    return App(clock, pipeline, runner, session)
-
-
-def _pod_resources(socket_path: str, clock: Clock) -> Source:
-    """The source that alone needs gRPC, imported only here: it is large and comes with an extra."""
-    try:
-        from exporter.sources.pod_resources import PodResourcesSource
-    except ImportError as exc:
-        raise ConfigError(
-            f"--kubernetes.pod-resources: gRPC cannot be loaded ({exc});"
-            " pip install 'vllm-memory-exporter[kubernetes]'"
-        ) from exc
-    return PodResourcesSource(socket_path, clock)
+    return App(clock, pipeline, runner, settings, source_set)

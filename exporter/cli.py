@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import click
@@ -108,6 +109,13 @@ WEB_OPTIONS = (
         metavar="PATH",
         help="Where Prometheus scrapes.  [default: /metrics]",
     ),
+    click.option(
+        "--web.enable-lifecycle",
+        "web_enable_lifecycle",
+        is_flag=True,
+        default=None,
+        help="Let clients reload the settings: POST to /-/reload. SIGHUP always does.",
+    ),
 )
 
 
@@ -151,10 +159,11 @@ def cli() -> None:
 @_with(SOURCE_OPTIONS)
 @_with(WEB_OPTIONS)
 def serve(**flags: object) -> None:
-    """Run the daemon: sample GPUs, follow traces, serve /metrics."""
+    """Run the daemon: sample GPUs, follow traces, serve /metrics. SIGHUP reloads its settings."""
     from exporter.commands import serve as command
 
-    command.run(_settings(flags))
+    load_again = _loader(flags)
+    command.run(_configured(load_again()), load_again)
 
 
 @cli.command()
@@ -164,7 +173,8 @@ def demo(**flags: object) -> None:
     """Run the daemon on the bundled recording of a full KV cache; no GPU needed."""
     from exporter.commands import serve as command
 
-    command.run(_settings(flags, is_demo=True))
+    load_again = _loader(flags, is_demo=True)
+    command.run(_configured(load_again()), load_again)
 
 
 @cli.command()
@@ -244,17 +254,27 @@ def processes(
     )
 
 
-def _settings(flags: dict[str, Any], *, is_demo: bool = False) -> Settings:
-    """Settings in force; click's names are the settings' keys with `_` for `.` and `-`."""
+def _loader(flags: dict[str, Any], *, is_demo: bool = False) -> Callable[[], Settings]:
+    """What reads the settings in force, again at each call.
+
+    click's names are the settings' keys with `_` for `.` and `-`.
+    """
     config_file = flags.pop("config_file")
     raw = {_KEYS[name]: value for name, value in flags.items() if name in _KEYS}
     given = {key: value for key, value in raw.items() if value not in (None, ())}
     if flags["no_nvml"]:
         given["nvml.enabled"] = False
     base = Settings(replay=str(bundled_path(DEMO))) if is_demo else Settings()
-    settings = load(config_file, given, base)
+    return partial(load, config_file, given, base)
+
+
+def _configured(settings: Settings) -> Settings:
     configure(settings.log_level, settings.log_format)
     return settings
+
+
+def _settings(flags: dict[str, Any]) -> Settings:
+    return _configured(_loader(flags)())
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -20,12 +20,13 @@ class SourceUnavailable(ExporterError):  # noqa: N818 (a state, named as one)
         reason: short snake_case word, a label value of bounded number (``library_not_found``).
         detail: what happened, naming the thing and the value.
         fix: what the operator can do about it; empty when there is nothing to do but wait.
-        is_wanted: the operator asked for this: no back-off, so that what ends it takes effect soon.
+        backs_off: False when this is no fault but a state that ends without notice, such as before
+            an engine's start: it is looked at again every second.
     """
 
-    def __init__(self, reason: str, detail: str, fix: str = "", *, is_wanted: bool = False) -> None:
+    def __init__(self, reason: str, detail: str, fix: str = "", *, backs_off: bool = True) -> None:
         super().__init__(f"{detail}; {fix}" if fix else detail)
         self.reason = reason
         self.detail = detail
         self.fix = fix
-        self.is_wanted = is_wanted
+        self.backs_off = backs_off

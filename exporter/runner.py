@@ -26,20 +26,36 @@ class Runner:
     def __init__(self, sources: Sequence[Source], clock: Clock) -> None:
         self._clock = clock
         self._stop = threading.Event()
-        self._loops = [SourceLoop(source, clock) for source in sources]
-        self._threads: list[threading.Thread] = []
+        self._deliver: Deliver = lambda _reading: None
+        self._loops = {source: SourceLoop(source, clock) for source in sources}
+        self._threads: dict[Source, threading.Thread] = {}
+        self._watcher = threading.Thread(target=self._watch, name="source-watch", daemon=True)
 
     def start(self, deliver: Deliver) -> None:
         """Start reading; `deliver` gets each reading on its reading thread and must be quick."""
-        self._threads = [
-            threading.Thread(
-                target=loop.run, args=(deliver, self._stop), name=f"source-{loop.name}", daemon=True
-            )
-            for loop in self._loops
-        ]
-        self._threads.append(threading.Thread(target=self._watch, name="source-watch", daemon=True))
-        for thread in self._threads:
-            thread.start()
+        self._deliver = deliver
+        for source in self._loops:
+            self._start(source)
+        self._watcher.start()
+
+    def replace(self, sources: Sequence[Source], timeout_s: float) -> list[str]:
+        """Read these from now on; those that are read already go on, and are read at once.
+
+        Sources that are not among them are closed. Returns the threads of those that still hang in
+        a read after the timeout.
+        """
+        former = self._loops
+        gone = former.keys() - set(sources)
+        hanging = self._end(list(gone), timeout_s)
+        self._loops = {
+            source: former.get(source) or SourceLoop(source, self._clock) for source in sources
+        }
+        for source, loop in self._loops.items():
+            if source in former:
+                loop.hurry()
+            else:
+                self._start(source)
+        return hanging
 
     def stop(self, timeout_s: float) -> list[str]:
         """Stop reading; returns the threads that still hang in a read after the timeout.
@@ -47,28 +63,44 @@ class Runner:
         Those are daemons: they do not keep the process alive.
         """
         self._stop.set()
+        return self._end(list(self._loops), timeout_s)
+
+    def _start(self, source: Source) -> None:
+        loop = self._loops[source]
+        self._threads[source] = threading.Thread(
+            target=loop.run, args=(self._deliver,), name=f"source-{loop.name}", daemon=True
+        )
+        self._threads[source].start()
+
+    def _end(self, sources: Sequence[Source], timeout_s: float) -> list[str]:
+        for source in sources:
+            self._loops[source].end()
         deadline_s = self._clock.monotonic() + timeout_s
-        for thread in self._threads:
+        threads = [self._threads.pop(source) for source in sources if source in self._threads]
+        for thread in threads:
             thread.join(max(0.0, deadline_s - self._clock.monotonic()))
-        return [thread.name for thread in self._threads if thread.is_alive()]
+        return [thread.name for thread in threads if thread.is_alive()]
 
     def health(self) -> tuple[SourceHealth, ...]:
         """Health of every source, in their order; may be asked from any thread."""
-        return tuple(loop.health() for loop in self._loops)
+        return tuple(loop.health() for loop in self._loops.values())
 
     def _watch(self) -> None:
         while not self._stop.wait(WATCH_INTERVAL_S):
-            for loop in self._loops:
+            for loop in self._loops.values():
                 loop.report_hang()
 
 
 class SourceLoop:
     """Reads one source at its interval until told to stop, and says how that goes."""
 
-    def __init__(self, source: Source, clock: Clock) -> None:
+    def __init__(self, source: Source, clock: Clock, wake: threading.Event | None = None) -> None:
+        """`wake` is what it waits on between reads."""
         self.name = source.name
         self._source = source
         self._clock = clock
+        self._wake = wake or threading.Event()
+        self._is_ended = False
         self._is_up = False
         self._down_reason: str | None = None
         self._is_hang_reported = False
@@ -79,18 +111,30 @@ class SourceLoop:
         self._durations = SampleHistogram(DURATION_BOUNDS_S)
         self._backoff_s = 0.0
 
-    def run(self, deliver: Deliver, stop: threading.Event) -> None:
-        """Read until `stop` is set, then close the source."""
+    def run(self, deliver: Deliver) -> None:
+        """Read until told to end, then close the source."""
         deadline_s = self._clock.monotonic()
-        while not stop.is_set():
+        while not self._is_ended:
             self.read_once(deliver)
             interval_s = max(self._source.interval_s, self._backoff_s)
             now_s = self._clock.monotonic()
             late_s = now_s - (deadline_s + interval_s)
             self._missed_samples += max(0, int(late_s / self._source.interval_s))
             deadline_s = max(deadline_s + interval_s, now_s)
-            stop.wait(deadline_s - now_s)
+            if self._wake.wait(deadline_s - now_s):
+                self._wake.clear()
+                self._backoff_s = 0.0
+                deadline_s = self._clock.monotonic()
         self._source.close()
+
+    def hurry(self) -> None:
+        """Read now, whenever the next read was due: its settings may have changed."""
+        self._wake.set()
+
+    def end(self) -> None:
+        """Make `run` end after the read that it is in."""
+        self._is_ended = True
+        self._wake.set()
 
     def read_once(self, deliver: Deliver) -> None:
         """Read now and hand on what came; a failure is remembered, never raised."""
@@ -99,8 +143,8 @@ class SourceLoop:
             reading = self._source.read()
         except SourceUnavailable as exc:
             self._failed(exc.reason, str(exc))
-            if exc.is_wanted:
-                self._backoff_s = 0.0
+            if not exc.backs_off:
+                self._backoff_s = FIRST_BACKOFF_S
         except Exception as exc:  # noqa: BLE001 (a fault of one source must not end its thread)
             self._failed("internal_error", f"{type(exc).__name__}: {exc}", exc)
         else:

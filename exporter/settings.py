@@ -25,6 +25,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     web_listen_address: str = ":10411"
     web_telemetry_path: str = "/metrics"
+    web_enable_lifecycle: bool = False
     log_level: str = "info"
     log_format: str = "logfmt"
     nvml_enabled: bool = True
@@ -44,6 +45,7 @@ class _Setting:
     field: str
     read: Callable[[object], object]
     allowed: str
+    fixed_because: str = ""  # why it cannot change while the program runs; empty when it can
 
 
 def load(
@@ -67,6 +69,20 @@ def load(
     if settings.replay_freeze_at_s is not None and settings.replay is None:
         raise ConfigError("--replay.freeze-at: needs --replay FILE (or the demo command)")
     return settings
+
+
+def require_changeable(former: Settings, settings: Settings) -> None:
+    """Raises: ConfigError: a line for each setting that differs and cannot while we run."""
+    mistakes = [
+        f"{setting.key}: cannot change from {before!r} to {after!r} while it runs:"
+        f" {setting.fixed_because}; restart"
+        for setting in _TABLE.values()
+        if setting.fixed_because
+        and (before := getattr(former, setting.field))
+        != (after := getattr(settings, setting.field))
+    ]
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
 
 
 def _take(
@@ -193,16 +209,31 @@ _TABLE = {
             "web_listen_address",
             _text,
             "HOST:PORT, :PORT or [IPV6]:PORT, for example :10411",
+            fixed_because="its socket listens already",
         ),
         _Setting(
             "web.telemetry-path",
             "web_telemetry_path",
             _path_under_root,
             "a path such as /metrics",
+            fixed_because="its pages are set up",
+        ),
+        _Setting(
+            "web.enable-lifecycle",
+            "web_enable_lifecycle",
+            _switch,
+            "true | false",
+            fixed_because="its pages are set up",
         ),
         _Setting("log.level", "log_level", _one_of(*LOG_LEVELS), " | ".join(LOG_LEVELS)),
         _Setting("log.format", "log_format", _one_of(*LOG_FORMATS), " | ".join(LOG_FORMATS)),
-        _Setting("nvml.enabled", "nvml_enabled", _switch, "true | false"),
+        _Setting(
+            "nvml.enabled",
+            "nvml_enabled",
+            _switch,
+            "true | false",
+            fixed_because="the GPUs that were seen would count as lost",
+        ),
         _Setting(
             "nvml.interval",
             "nvml_interval_s",
@@ -225,12 +256,19 @@ _TABLE = {
             _texts,
             "a process's name as in gpu_process_memory_used_bytes, or a list",
         ),
-        _Setting("replay", "replay", _text, "a recording's file name"),
+        _Setting(
+            "replay",
+            "replay",
+            _text,
+            "a recording's file name",
+            fixed_because="histories of a recording and of this machine would mix",
+        ),
         _Setting(
             "replay.freeze-at",
             "replay_freeze_at_s",
             _seconds,
             "seconds from the recording's start, 0 or more",
+            fixed_because="the clock of a replay stands or runs",
         ),
     )
 }

@@ -11,7 +11,7 @@ from math import ceil, floor
 from exporter.records.code import MISSING
 
 MOST_COLUMNS = 120
-SLACK_INTERVALS = 1.5  # a sample this late still stands for the column that none fell into
+SLACK_INTERVALS = 1.5  # a sample this late still stands for the columns that none fell into
 
 Sample = Sequence[int]
 """A code for each metric, then how many events there were since the sample before."""
@@ -31,12 +31,13 @@ class ColumnHistory:
 
     Args:
         spans_s: how long each window is.
-        interval_s: time between two samples; no column is shorter.
+        interval_s: time between two samples, which may change later; no column is shorter than
+            at first.
         metrics: codes of a sample; its count of events comes on top.
     """
 
     def __init__(self, spans_s: Iterable[float], interval_s: float, metrics: int) -> None:
-        self._interval_s = interval_s
+        self.interval_s = interval_s
         self._width = metrics + 1
         windows: list[Window] = []
         offset = 0
@@ -61,14 +62,15 @@ class ColumnHistory:
             del self._rows[gone]
         for key in rows.keys() - self._rows.keys():
             self._rows[key] = self._empty[:]
-        is_late = self._at_s is None or at_s - self._at_s > SLACK_INTERVALS * self._interval_s
+        is_late = self._at_s is None or at_s - self._at_s > SLACK_INTERVALS * self.interval_s
         for index, window in enumerate(self.windows):
             newest, column = self.column(index), floor(at_s / window.column_s)
             begun = 0 if newest is None else min(column - newest, window.columns)
             self._clear(window, range(column - begun + 1, column + 1))
             self._raise(window, column, rows, with_events=True)
-            if begun == 2 and not is_late:
-                self._raise(window, column - 1, rows, with_events=False)
+            if not is_late:
+                for between in range(column - begun + 1, column):
+                    self._raise(window, between, rows, with_events=False)
         self._at_s = at_s
 
     def cells(self, window: int, metric: int, keys: Sequence[str], since: int) -> "array[int]":

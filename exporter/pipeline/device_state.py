@@ -12,12 +12,14 @@ from exporter.records.ledger import Ledger
 from exporter.records.source import Histogram
 from exporter.records.view import DeviceView, MigView
 
+WINDOW_CAPACITY = 602  # samples of 60 s at the shortest interval, 100 ms
+
 
 class PressureHistory:
     """Window and histogram of one pressure ratio."""
 
-    def __init__(self, capacity: int) -> None:
-        self.window = SlidingWindow(capacity)
+    def __init__(self) -> None:
+        self.window = SlidingWindow(WINDOW_CAPACITY)
         self._histogram = SampleHistogram(PRESSURE_BOUNDS)
 
     def observe(self, at_s: float, ratio: float) -> None:
@@ -37,11 +39,11 @@ class DeviceState:
     `details`: what slower lanes tell of it.
     """
 
-    def __init__(self, window_capacity: int) -> None:
+    def __init__(self) -> None:
         self.details = DeviceDetails()
-        self._used_bytes = SlidingWindow(window_capacity)
-        self._pressure = PressureHistory(window_capacity)
-        self._effective = PressureHistory(window_capacity)
+        self._used_bytes = SlidingWindow(WINDOW_CAPACITY)
+        self._pressure = PressureHistory()
+        self._effective = PressureHistory()
         self._device: Device | None = None
         self._at_s = 0.0
         self._interval_s = 0.0

@@ -28,7 +28,7 @@ class LedgerState:
     """Takes each device reading once; then tells ledgers and conflicts as of the newest one."""
 
     def __init__(self, rules: ConflictRules, processes: ProcessFacts) -> None:
-        self._rules = rules
+        self.rules = rules
         self._processes = processes
         self._host_pids = HostPids(processes)
         self._conflicts = ConflictState()
@@ -89,7 +89,7 @@ class LedgerState:
         self._host_pids.remember(placed, found.worker_pids)
         self._ledgers, self._parts_bytes = found.by_uuid, found.parts_bytes
         self._incoherent.update(found.reasons)
-        step = advance(self._conflicts, self._rules, reading.ts_unix_ns, samples, placed, found)
+        step = advance(self._conflicts, self.rules, reading.ts_unix_ns, samples, placed, found)
         self._conflicts = step.state
         if step.told:
             self._tell(

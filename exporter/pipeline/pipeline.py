@@ -56,6 +56,7 @@ class Pipeline:
     ) -> None:
         self._clock = clock
         self._configured_unix_s = configured_unix_s
+        self._is_config_good = True
         self.interval_s = interval_s
         self._replay = replay
         self._health = health
@@ -85,6 +86,17 @@ class Pipeline:
         """
         self._subscribers.append(subscriber)
         return lambda: self._subscribers.remove(subscriber)
+
+    def configure(self, interval_s: float, rules: ConflictRules) -> None:
+        """Go on with other settings; any thread may call it. Windows and counts stay."""
+        self.interval_s = interval_s
+        self._ledgers.rules = rules
+        self.wake()
+
+    def note_reload(self, unix_s: float | None) -> None:
+        """Tell that settings were loaded at `unix_s`, or that a load failed: None."""
+        self._is_config_good = unix_s is not None
+        self._configured_unix_s = unix_s or self._configured_unix_s
 
     def offer(self, reading: Reading) -> None:
         """Hand in a reading; a device reading makes the next tick happen at once."""
@@ -155,7 +167,7 @@ class Pipeline:
         at_s = now_s - max(0, now_unix_ns - reading.ts_unix_ns) / 1e9
         for device in reading.devices:
             uuid = device.facts.uuid
-            state = self._device_state(uuid, reading.interval_s)
+            state = self._device_state(uuid)
             state.observe(device, at_s, reading.interval_s)
             peak = usage_by_uuid.get(uuid)
             state.observe_effective(at_s, peak[1] if peak else None)
@@ -170,22 +182,22 @@ class Pipeline:
         at_s = now_s - max(0, now_unix_ns - reading.ts_unix_ns) / 1e9
         if isinstance(reading, XidReading):
             for event in reading.events:
-                details = self._device_state(event.uuid, self.interval_s).details
+                details = self._device_state(event.uuid).details
                 details.xid_errors[str(event.xid)] += 1
         elif isinstance(reading, DetailReading):
             for uuid, detail in reading.gpus.items():
-                details = self._device_state(uuid, self.interval_s).details
+                details = self._device_state(uuid).details
                 details.observe_detail(detail, at_s, reading.interval_s)
         else:
             for uuid, profile in reading.gpus.items():
-                details = self._device_state(uuid, self.interval_s).details
+                details = self._device_state(uuid).details
                 details.profile.put(profile, at_s, reading.interval_s)
         if reading.capabilities is not None:
             self._capabilities[type(reading)] = reading.capabilities
 
-    def _device_state(self, uuid: str, interval_s: float) -> DeviceState:
+    def _device_state(self, uuid: str) -> DeviceState:
         if uuid not in self._devices:
-            self._devices[uuid] = DeviceState(int(60 / interval_s) + 2)
+            self._devices[uuid] = DeviceState()
         return self._devices[uuid]
 
     def _compose(
@@ -220,7 +232,9 @@ class Pipeline:
             conflicts=self._ledgers.conflicts,
             ledger_incoherent=self._ledgers.incoherent,
             gpu_holders=self._pods.view(now_s, index_by_uuid),
-            config_reload_success=None if self._configured_unix_s is None else True,
+            config_reload_success=(
+                None if self._configured_unix_s is None else self._is_config_good
+            ),
             config_reload_unix_s=self._configured_unix_s,
         )
 

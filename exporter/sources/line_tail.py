@@ -50,6 +50,14 @@ class NewLines(Struct, frozen=True):
     written_unix_ns: int | None = None
 
 
+class Position(Struct, frozen=True):
+    """How far a file was read: whatever path leads to it later, reading can go on from there."""
+
+    identity: tuple[int, int]
+    head: bytes
+    offset: int
+
+
 class _OpenFile:
     """One file being read: its handle, how far it was read, and what it began with."""
 
@@ -68,6 +76,24 @@ class _OpenFile:
         known_head = self._head
         self.note_head()
         return size_bytes < self.offset or not self._head.startswith(known_head)
+
+    @property
+    def position(self) -> Position:
+        return Position(identity_of(self.first_status), self._head, self.offset)
+
+    def resume(self, position: Position | None, size_bytes: int) -> bool:
+        """Go to the position, if it is of this file and its content still the same."""
+        if position is None or position.identity != identity_of(self.first_status):
+            return False
+        self._head, self.offset = position.head, position.offset
+        if not self.is_rewritten(size_bytes):
+            return True
+        self.offset = 0
+        return False
+
+    @property
+    def is_mid_line(self) -> bool:
+        return self.offset > 0 and os.pread(self.descriptor, 1, self.offset - 1) != b"\n"
 
     def note_head(self) -> None:
         self._head = os.pread(self.descriptor, _HEAD_BYTES, 0)
@@ -102,19 +128,35 @@ class LineTail:
         path: of a regular file, or of none yet.
         losses: counts what is dropped; may be shared.
         skips_history: False reads a file that is there at the first poll from its start.
+        resume: how far a file was read that may be the one at `path`; it is read on from there.
     """
 
-    def __init__(self, path: str, losses: Losses, *, skips_history: bool = True) -> None:
+    def __init__(
+        self,
+        path: str,
+        losses: Losses,
+        *,
+        skips_history: bool = True,
+        resume: Position | None = None,
+    ) -> None:
         self.path = path
         self._losses = losses
         self._splitter = LineSplitter(losses)
         self._skips_history = skips_history
+        self._resume = resume
         self._file: _OpenFile | None = None
+        self.left: Position | None = None
+        """How far the file was read that was let go last."""
 
     @property
     def is_open(self) -> bool:
         """Whether a file is held open at the moment."""
         return self._file is not None
+
+    @property
+    def identity(self) -> tuple[int, int] | None:
+        """Which file is held open."""
+        return identity_of(self._file.first_status) if self._file else None
 
     def poll(self) -> NewLines:
         """What was appended since the last poll; no lines when the path does not exist.
@@ -139,6 +181,7 @@ class LineTail:
     def close(self) -> None:
         """Let go of the file; an unfinished last line counts as dropped."""
         if self._file is not None:
+            self.left = self._file.position
             os.close(self._file.descriptor)
             self._file = None
         self._splitter.reset()
@@ -174,8 +217,12 @@ class LineTail:
         file = self._file = _OpenFile(os.open(self.path, os.O_RDONLY | os.O_NONBLOCK))
         status = file.first_status
         _refuse_irregular(self.path, status)
+        is_resumed = file.resume(self._resume, status.st_size)
+        self._resume = None
         file.note_head()
-        is_history = self._skips_history
+        is_history = self._skips_history and not is_resumed
+        if is_resumed and file.is_mid_line:
+            self._splitter.discard_line()
         if is_history:
             self._skip_to_last_lines(file, status.st_size)
         self._read(file, status.st_size, lines)
@@ -204,6 +251,11 @@ class LineTail:
     def _start_at(self, file: _OpenFile, offset: int) -> None:
         file.offset = offset
         self._splitter.reset()
+
+
+def identity_of(status: os.stat_result) -> tuple[int, int]:
+    """Device and inode: which file it is, whatever its name."""
+    return status.st_dev, status.st_ino
 
 
 def status_of(path: str) -> os.stat_result | None:

@@ -92,7 +92,7 @@ def released() -> SourceUnavailable:
         "released",
         "all handles of the NVIDIA driver are let go, as SIGUSR1 asked",
         "send SIGUSR1 again to take them up",
-        is_wanted=True,
+        backs_off=False,
     )
 
 

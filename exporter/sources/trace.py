@@ -2,21 +2,22 @@
 
 import logging
 import os
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 
 from exporter.clock import Clock
 from exporter.errors import SourceUnavailable
 from exporter.records.trace import TraceReading, TraceRecord
-from exporter.sources.line_tail import FileUnreadable, LineTail
+from exporter.sources.line_tail import FileUnreadable, LineTail, Position
 from exporter.sources.lines import Losses
-from exporter.sources.trace_files import TraceFiles, find_trace_files
+from exporter.sources.trace_files import TraceFiles, find_trace_files, identity_at
 from exporter.sources.trace_lines import OUTCOMES, LineOrigin, Outcome, ParsedLines, parse_lines
 
 logger = logging.getLogger(__name__)
 
 RESCAN_INTERVAL_S = 1.0
+MAX_LEFT = 256  # files read before that are remembered, with up to 1 KiB of each
 _Counts = tuple[dict[str, int], int, int]
 
 _GOOD: frozenset[Outcome] = frozenset(("accepted", "ignored"))
@@ -49,12 +50,14 @@ class TraceSource:
         self.interval_s = interval_s
         self.errors: Counter[str] = Counter()
         self._paths = tuple(paths)
+        self._looked_at: tuple[str, ...] | None = None
+        self._left: OrderedDict[tuple[int, int], Position] = OrderedDict()
         self._clock = clock
         self._losses = Losses()
         self._outcomes: Counter[str] = Counter(dict.fromkeys(OUTCOMES, 0))
         self._files: dict[str, _TraceFile] = {}
         self._found = TraceFiles([], frozenset(), [])
-        self._rescan_at_s: float | None = None
+        self._rescan_at_s = 0.0
         self._counts_told: _Counts | None = None
 
     def read(self) -> TraceReading | None:
@@ -78,11 +81,18 @@ class TraceSource:
         self.errors.update(failure.reason for failure in failures)
         return self._reading(records)
 
+    def follow(self, paths: Sequence[str]) -> None:
+        """Follow these paths from the next read on; any thread may call it.
+
+        Files under both the former and these paths are read on where they are.
+        """
+        self._paths = tuple(paths)
+
     def close(self) -> None:
-        """Let go of all files."""
-        for file in self._files.values():
-            file.tail.close()
-        self._files.clear()
+        """Let go of all files; a read after it goes on where they were left."""
+        for path in list(self._files):
+            self._let_go(path)
+        self._looked_at = None
 
     def _read_file(self, file: "_TraceFile") -> list[TraceRecord]:
         new = file.tail.poll()
@@ -117,25 +127,46 @@ class TraceSource:
 
     def _rescan_if_due(self) -> list[FileUnreadable]:
         """Look at the paths again once a second; returns the directories that failed just now."""
-        now_s = self._clock.monotonic()
-        if self._rescan_at_s is not None and now_s < self._rescan_at_s:
+        now_s, paths = self._clock.monotonic(), self._paths
+        is_first = self._looked_at != paths
+        if not is_first and now_s < self._rescan_at_s:
             return []
         was_passed_over = self._found.passed_over
-        is_first = self._rescan_at_s is None
+        self._looked_at = paths
         self._rescan_at_s = now_s + RESCAN_INTERVAL_S
-        self._found = find_trace_files(self._paths)
+        self._found = find_trace_files(paths)
+        for file in self._files.values():
+            self._remember(file.tail.left)
+        open_files = {file.tail.identity for file in self._files.values()} - {None}
         for path in self._found.paths:
-            if path not in self._files:
-                skips_history = is_first or path in was_passed_over
-                self._files[path] = _TraceFile(path, self._losses, skips_history=skips_history)
+            identity = identity_at(path)
+            if path not in self._files and identity not in open_files:  # else renamed just now
+                self._files[path] = _TraceFile(
+                    path,
+                    self._losses,
+                    skips_history=is_first or path in was_passed_over,
+                    resume=self._left.get(identity) if identity else None,
+                )
         for path in self._files.keys() - set(self._found.paths):
-            file = self._files[path]  # a deleted one stays until it is read to its end
-            if path in self._found.passed_over or not file.tail.is_open:
-                file.tail.close()
-                del self._files[path]
+            is_deleted = path not in self._found.passed_over and not is_first
+            if not (is_deleted and self._files[path].tail.is_open):  # it is read to its end first
+                self._let_go(path)
         if self._found.passed_over:
             self.errors["too_many_files"] += len(self._found.passed_over)
         return list(self._found.failures)
+
+    def _let_go(self, path: str) -> None:
+        tail = self._files.pop(path).tail
+        tail.close()
+        self._remember(tail.left)
+
+    def _remember(self, left: Position | None) -> None:
+        """So that a file that was renamed, or is followed again later, is not read twice."""
+        if left is not None:
+            self._left[left.identity] = left
+            self._left.move_to_end(left.identity)
+        while len(self._left) > MAX_LEFT:
+            self._left.popitem(last=False)
 
     def _unavailable(self, failures: Sequence[FileUnreadable]) -> SourceUnavailable:
         if failures:
@@ -145,14 +176,17 @@ class TraceSource:
             "no_trace_files",
             f"no trace file under {', '.join(self._paths) or 'no path at all'}",
             "start vLLM with the plugin and VLLM_MEMORY_TRACE_DIR, or correct --trace.path",
+            backs_off=False,
         )
 
 
 class _TraceFile:
     """One followed file, and what the log already says about it."""
 
-    def __init__(self, path: str, losses: Losses, *, skips_history: bool) -> None:
-        self.tail = LineTail(path, losses, skips_history=skips_history)
+    def __init__(
+        self, path: str, losses: Losses, *, skips_history: bool, resume: Position | None
+    ) -> None:
+        self.tail = LineTail(path, losses, skips_history=skips_history, resume=resume)
         self.replica = os.fsencode(Path(path).stem).decode(errors="replace")
         self._problem: str | None = None
         self._told: set[Outcome] = set(_GOOD)

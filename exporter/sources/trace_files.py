@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from exporter.sources.line_tail import FileUnreadable, status_of
+from exporter.sources.line_tail import FileUnreadable, identity_of, status_of
 
 MAX_FILES = 256  # each is an open handle; more than that are files of dead processes
 _SUFFIXES = (".jsonl", ".log")
@@ -29,7 +29,8 @@ def find_trace_files(paths: Sequence[str]) -> TraceFiles:
     """Expand files, directories and glob patterns; what does not exist is left out.
 
     Of a directory: its ``*.jsonl`` and ``*.log``, so neither rotated files (``….jsonl.1``) nor
-    `pause`. Of a pattern: every file as the pattern says, and directories as above.
+    `pause`. Of a pattern: every file as the pattern says, and directories as above. A file with
+    several names counts once, by its own name rather than by a symlink's.
     """
     found: set[str] = set()
     failures: list[FileUnreadable] = []
@@ -41,6 +42,7 @@ def find_trace_files(paths: Sequence[str]) -> TraceFiles:
             found.update(_in_directory(path))
         except OSError as exc:
             failures.append(FileUnreadable.from_os_error(path, exc))
+    found = _one_name_each(found)
     followed = sorted(found) if len(found) <= MAX_FILES else sorted(_newest(found))
     return TraceFiles(followed, frozenset(found.difference(followed)), failures)
 
@@ -64,6 +66,22 @@ def _exists(path: str) -> bool:
 def _in_directory(directory: str) -> list[str]:
     names = [name for name in os.listdir(directory) if name.endswith(_SUFFIXES)]
     return [os.path.join(directory, name) for name in names]
+
+
+def _one_name_each(paths: Iterable[str]) -> set[str]:
+    names: dict[object, str] = {}
+    for path in sorted(paths, key=lambda path: (os.path.islink(path), path)):
+        names.setdefault(identity_at(path) or path, path)
+    return set(names.values())
+
+
+def identity_at(path: str) -> tuple[int, int] | None:
+    """Which file the path leads to, as `identity_of`; None when that cannot be told."""
+    try:
+        status = status_of(path)
+    except OSError:
+        return None
+    return identity_of(status) if status else None
 
 
 def _newest(paths: Iterable[str]) -> list[str]:

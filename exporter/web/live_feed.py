@@ -60,6 +60,7 @@ class LiveFeed:
             )
         }
         with self._lock:
+            self._interval_s = self._history.interval_s = view.interval_s
             if layout != self._layout:
                 self._layout = layout
                 self._layout_number += 1

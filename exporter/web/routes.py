@@ -1,5 +1,6 @@
 """Paths and what answers them. Renders the current View; knows no sources and no sockets."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -54,6 +55,16 @@ class Pages:
         self._freshness.view()
         return PlainTextResponse("ready\n")
 
+    async def reload(self, _request: Request) -> Response:
+        """Load the settings again; 403 where that is not enabled, 500 when they cannot be used."""
+        if self._site.reload is None:
+            return PlainTextResponse("not enabled; see --web.enable-lifecycle\n", status_code=403)
+        try:
+            await asyncio.to_thread(self._site.reload)
+        except ConfigError as exc:
+            return PlainTextResponse(f"the former settings stay:\n{exc}\n", status_code=500)
+        return PlainTextResponse("reloaded\n")
+
     async def landing(self, request: Request) -> Response:
         """The page for people."""
         host = request.headers.get("host", "localhost")
@@ -79,6 +90,7 @@ def make_app(site: Site, start: Callable[[], None], stop: Callable[[], None]) ->
         "/healthz": pages.healthy,
         "/-/ready": pages.ready,
         "/readyz": pages.ready,
+        "/-/reload": pages.reload,
     }
     if site.telemetry_path in handlers:
         raise ConfigError(f"telemetry path {site.telemetry_path} is that of another page")
@@ -99,7 +111,10 @@ def make_app(site: Site, start: Callable[[], None], stop: Callable[[], None]) ->
 
     app = Starlette(
         routes=[
-            *(Route(path, handler) for path, handler in handlers.items()),
+            *(
+                Route(path, handler, methods=["POST" if path == "/-/reload" else "GET"])
+                for path, handler in handlers.items()
+            ),
             Route("/static/{name}", files.file),
         ],
         lifespan=lifespan,

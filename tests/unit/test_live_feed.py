@@ -218,7 +218,7 @@ def test_ticks_that_came_together_are_one_event() -> None:
 def test_it_is_stale_when_three_ticks_are_overdue_and_never_while_time_stands_still() -> None:
     clock = ManualClock(0, START_S)
     feed = LiveFeed(1.0, clock)
-    tick(feed, 0)
+    tick(feed, 0, interval_s=1.0)
     assert b'{"age_s":0.0,"is_stale":false}' in feed.idle()
     clock.advance(3)
     assert b'{"age_s":3.0,"is_stale":false}' in feed.idle()
@@ -229,7 +229,7 @@ def test_it_is_stale_when_three_ticks_are_overdue_and_never_while_time_stands_st
 def test_a_short_interval_has_two_seconds_before_it_is_stale() -> None:
     clock = ManualClock(0, START_S)
     feed = LiveFeed(0.1, clock)
-    tick(feed, 0)
+    tick(feed, 0, interval_s=0.1)
     clock.advance(2)
     assert b"false" in feed.idle()
     clock.advance(0.2)

@@ -281,7 +281,7 @@ def test_a10_a_release_lets_go_of_every_handle_until_it_is_taken_back(fake_nvml:
     bench.session.is_released = True
     with pytest.raises(SourceUnavailable, match="SIGUSR1 again") as raised:
         bench.opener.read()
-    assert raised.value.is_wanted
+    assert not raised.value.backs_off
     assert bench.slow.read() is None
     assert fake_nvml.users() == 0
     with pytest.raises(SourceUnavailable):

@@ -3,7 +3,8 @@
 import logging
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -42,7 +43,9 @@ class ScriptedSource:
 
 
 class TurnedClock(threading.Event):
-    """A stop event whose waits move the clock instead of time, and end after some turns."""
+    """A loop's wake-up whose waits move the clock instead of time, and end it after some turns."""
+
+    loop: SourceLoop
 
     def __init__(self, clock: ManualClock, turns: int) -> None:
         super().__init__()
@@ -54,8 +57,18 @@ class TurnedClock(threading.Event):
         self.waits_s.append(timeout or 0.0)
         self._clock.advance(timeout or 0.0)
         if len(self.waits_s) == self._turns:
-            self.set()
+            self.loop.end()
         return self.is_set()
+
+
+def run_for(
+    turns: int, source: "ScriptedSource", clock: ManualClock
+) -> tuple[SourceLoop, list[float]]:
+    """Run a loop for so many reads; it and how long it waited after each."""
+    turned = TurnedClock(clock, turns)
+    turned.loop = SourceLoop(source, clock, turned)
+    turned.loop.run(lambda _reading: None)
+    return turned.loop, turned.waits_s
 
 
 @pytest.fixture
@@ -104,19 +117,16 @@ def test_a_change_of_state_is_said_once_with_the_fix(
 def test_deadlines_do_not_drift_with_the_time_a_read_takes(clock: ManualClock) -> None:
     source = ScriptedSource(clock, None, None, None)
     source.read_takes_s = 0.2
-    stop = TurnedClock(clock, turns=3)
-    SourceLoop(source, clock).run(lambda _reading: None, stop)
-    assert stop.waits_s == pytest.approx([0.3, 0.3, 0.3])
+    _, waits_s = run_for(3, source, clock)
+    assert waits_s == pytest.approx([0.3, 0.3, 0.3])
     assert source.is_closed
 
 
 def test_after_a_stall_missed_samples_are_counted_and_not_made_up_for(clock: ManualClock) -> None:
     source = ScriptedSource(clock, None, None)
     source.read_takes_s = 1.7  # due again at 0.5: 1.2 s late, so 2 whole samples were missed
-    stop = TurnedClock(clock, turns=1)
-    loop = SourceLoop(source, clock)
-    loop.run(lambda _reading: None, stop)
-    assert stop.waits_s == [0.0]
+    loop, waits_s = run_for(1, source, clock)
+    assert waits_s == [0.0]
     assert loop.health().missed_samples == 2
 
 
@@ -131,9 +141,14 @@ def test_what_the_operator_asked_for_does_not_back_off(clock: ManualClock) -> No
 
 def test_failures_back_off_up_to_half_a_minute_and_success_ends_that(clock: ManualClock) -> None:
     source = ScriptedSource(clock, *[UNAVAILABLE] * 7, None)
-    stop = TurnedClock(clock, turns=8)
-    SourceLoop(source, clock).run(lambda _reading: None, stop)
-    assert stop.waits_s == [1.0, 2.0, 4.0, 8.0, 16.0, MAX_BACKOFF_S, MAX_BACKOFF_S, 0.5]
+    _, waits_s = run_for(8, source, clock)
+    assert waits_s == [1.0, 2.0, 4.0, 8.0, 16.0, MAX_BACKOFF_S, MAX_BACKOFF_S, 0.5]
+
+
+def test_a_state_that_ends_without_notice_is_looked_at_every_second(clock: ManualClock) -> None:
+    waiting = SourceUnavailable("no_trace_files", "none yet", backs_off=False)
+    _, waits_s = run_for(5, ScriptedSource(clock, *[waiting] * 4, None), clock)
+    assert waits_s == [1.0, 1.0, 1.0, 1.0, 0.5]
 
 
 class HangingSource:
@@ -185,6 +200,46 @@ def test_stopping_leaves_a_hanging_read_behind_and_says_which() -> None:
     assert runner.stop(timeout_s=0.2) == ["source-nvml"]
     assert quick.is_closed
     hanging.release.set()
+
+
+def wait_until(is_there: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 10
+    while not is_there():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)  # between two looks
+
+
+class RareSource:
+    """Counts its reads, of which the second would come in an hour."""
+
+    interval_s = 3600.0
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.errors: dict[str, int] = {}
+        self.reads = 0
+        self.is_closed = False
+
+    def read(self) -> Reading | None:
+        self.reads += 1
+        return None
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_of_replaced_sources_those_that_stay_go_on_at_once_with_their_counts() -> None:
+    staying, leaving, coming = RareSource("staying"), RareSource("leaving"), RareSource("coming")
+    runner = Runner([staying, leaving], SystemClock())
+    runner.start(lambda _reading: None)
+    wait_until(lambda: staying.reads == leaving.reads == 1)
+    assert runner.replace([staying, coming], timeout_s=10) == []
+    assert leaving.is_closed
+    wait_until(lambda: (staying.reads, coming.reads) == (2, 1))
+    wait_until(lambda: [sum(h.durations.counts) for h in runner.health()] == [2, 1])
+    assert [health.name for health in runner.health()] == ["staying", "coming"]
+    assert runner.stop(timeout_s=10) == []
+    assert (staying.is_closed, coming.is_closed, leaving.reads) == (True, True, 1)
 
 
 def test_health_can_be_asked_for_while_new_reasons_come(clock: ManualClock) -> None:

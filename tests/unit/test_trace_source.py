@@ -8,7 +8,7 @@ import pytest
 from exporter.clock import ManualClock
 from exporter.errors import SourceUnavailable
 from exporter.records.source import Source
-from exporter.records.trace import KvRecord, PageTable, TraceReading
+from exporter.records.trace import KvRecord, PageTable, TraceReading, TraceRecord
 from exporter.sources.trace import TraceSource
 from exporter.sources.trace_files import MAX_FILES, find_trace_files
 
@@ -50,6 +50,10 @@ def kv_record(replica: str, waiting: int) -> KvRecord:
 def append(path: Path, content: bytes) -> None:
     with path.open("ab") as file:
         file.write(content)
+
+
+def records_of(reading: TraceReading | None) -> tuple[TraceRecord, ...]:
+    return reading.records if reading else ()
 
 
 class Reader:
@@ -273,6 +277,70 @@ def test_a_rotated_file_is_read_once_and_its_successor_from_the_start(
 
     assert reader.read().records == (kv_record("a", 2), kv_record("a", 3))
     assert reader.read_a_second_later() is None
+
+
+def test_d2_a_rotated_file_that_the_pattern_matches_too_is_not_read_again(
+    directory: Path,
+) -> None:
+    directory.mkdir()
+    reader = Reader(str(directory / "*.jsonl*"))
+    append(directory / "a.jsonl", kv_line("a", 1))
+    reader.read()
+    append(directory / "a.jsonl", kv_line("a", 2))
+    for number in (3, 4):
+        for age in (2, 1):
+            aged = directory / f"a.jsonl.{age}"
+            if aged.exists():
+                aged.rename(directory / f"a.jsonl.{age + 1}")
+        (directory / "a.jsonl").rename(directory / "a.jsonl.1")
+        append(directory / "a.jsonl", kv_line("a", number))
+    seen = [record for _ in range(5) for record in records_of(reader.read_a_second_later())]
+    assert seen == [kv_record("a", 2), kv_record("a", 4), kv_record("a", 3)]
+    reader.source.close()
+
+
+def test_d2_a_file_is_read_under_one_of_its_names(reader: Reader, directory: Path) -> None:
+    append(directory / "run-7.log", BARE_LINE)
+    (directory / "latest.log").symlink_to("run-7.log")
+    os.link(directory / "run-7.log", directory / "same.log")
+    assert [record.replica for record in reader.read().records] == ["run-7"]
+    append(directory / "run-8.log", BARE_LINE)
+    (directory / "newer.log").symlink_to("run-8.log")
+    (directory / "newer.log").rename(directory / "latest.log")
+    seen = [record for _ in range(3) for record in records_of(reader.read_a_second_later())]
+    assert [record.replica for record in seen] == ["run-8"]
+
+
+def test_a_source_that_was_closed_reads_on_where_it_was_left(
+    reader: Reader, directory: Path
+) -> None:
+    append(directory / "a.jsonl", kv_line("a", 1) + b'{"half')
+    reader.read()
+    reader.source.close()
+    append(directory / "a.jsonl", b'": 1}\n' + kv_line("a", 2))
+    append(directory / "b.jsonl", kv_line("b", 1))
+    reader.source.follow([str(directory)])
+    reading = reader.read()
+    assert reading.records == (kv_record("a", 2), kv_record("b", 1))
+    assert (reading.lines["accepted"], reading.lines["malformed"]) == (3, 0)
+    assert reading.dropped_bytes == len(b'{"half": 1}\n')
+
+
+def test_other_paths_are_followed_from_the_next_read_on(directory: Path, tmp_path: Path) -> None:
+    for place in (directory, tmp_path / "other"):
+        place.mkdir()
+        append(place / "a.jsonl", kv_line(place.name, 1))
+    reader = Reader(directory)
+    reader.read()
+    append(directory / "a.jsonl", kv_line("trace", 2))
+    reader.source.follow([str(directory), str(tmp_path / "other")])
+    assert reader.read().records == (kv_record("trace", 2), kv_record("other", 1))
+    reader.source.follow([str(tmp_path / "other")])
+    append(directory / "a.jsonl", kv_line("trace", 3))
+    append(tmp_path / "other" / "a.jsonl", kv_line("other", 2))
+    reading = reader.read()
+    assert (reading.records, reading.files) == ((kv_record("other", 2),), 1)
+    reader.source.close()
 
 
 def test_a_file_that_comes_later_is_found_within_a_second_and_read_from_its_start(
