@@ -130,15 +130,6 @@ def test_after_a_stall_missed_samples_are_counted_and_not_made_up_for(clock: Man
     assert loop.health().missed_samples == 2
 
 
-def test_what_the_operator_asked_for_does_not_back_off(clock: ManualClock) -> None:
-    wanted = SourceUnavailable("released", "let go of", is_wanted=True)
-    stop = TurnedClock(clock, turns=4)
-    loop = SourceLoop(ScriptedSource(clock, UNAVAILABLE, wanted, wanted, READING), clock)
-    loop.run(lambda _reading: None, stop)
-    assert stop.waits_s == [1.0, 0.5, 0.5, 0.5]
-    assert loop.health().errors["released"] == 2
-
-
 def test_failures_back_off_up_to_half_a_minute_and_success_ends_that(clock: ManualClock) -> None:
     source = ScriptedSource(clock, *[UNAVAILABLE] * 7, None)
     _, waits_s = run_for(8, source, clock)
@@ -147,8 +138,10 @@ def test_failures_back_off_up_to_half_a_minute_and_success_ends_that(clock: Manu
 
 def test_a_state_that_ends_without_notice_is_looked_at_every_second(clock: ManualClock) -> None:
     waiting = SourceUnavailable("no_trace_files", "none yet", backs_off=False)
-    _, waits_s = run_for(5, ScriptedSource(clock, *[waiting] * 4, None), clock)
-    assert waits_s == [1.0, 1.0, 1.0, 1.0, 0.5]
+    source = ScriptedSource(clock, UNAVAILABLE, UNAVAILABLE, *[waiting] * 3, None)
+    loop, waits_s = run_for(6, source, clock)
+    assert waits_s == [1.0, 2.0, 1.0, 1.0, 1.0, 0.5]
+    assert loop.health().errors["no_trace_files"] == 3
 
 
 class HangingSource:
