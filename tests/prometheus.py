@@ -67,7 +67,7 @@ def prometheus(address: str, directory: Path) -> Iterator[Prometheus]:
 
 
 @contextmanager
-def configured_prometheus(text: str, directory: Path) -> Iterator[Prometheus]:
+def configured_prometheus(text: str, directory: Path, *flags: str) -> Iterator[Prometheus]:
     """A server with this configuration that keeps its data in `directory`."""
     program = require_program("prometheus")
     config = directory / "prometheus.yml"
@@ -80,6 +80,7 @@ def configured_prometheus(text: str, directory: Path) -> Iterator[Prometheus]:
         f"--storage.tsdb.path={directory / 'data'}",
         f"--web.listen-address=127.0.0.1:{port}",
         "--log.level=error",
+        *flags,
     ]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         try:
