@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-engine test-engines test-deploy test-dashboards check format bench bench-live docs dashboards manifests golden clean
+.PHONY: help demo test test-browser test-engine test-engines test-deploy test-dashboards check format bench bench-live bench-fleet docs dashboards manifests golden clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -92,6 +92,9 @@ bench: $(STAMP) $(BENCH)/.installed ## print the budgets' figures; needs gcc, ta
 
 bench-live: $(STAMP) ## the live page in chromium: sample to pixel, frames, heap, bytes; 2 minutes
 	$(BIN)/python -m tests.bench.bench_live_page
+
+bench-fleet: $(STAMP) ## the fleet board at 1,000 nodes x 8 GPUs x 6 h; 15 GB of disk, 10 minutes on an idle machine
+	$(BIN)/python -m tests.bench.bench_fleet
 
 docs: $(STAMP) ## write docs/metrics.md from the metric table
 	$(BIN)/python -m exporter.views.metrics.reference > docs/metrics.md
