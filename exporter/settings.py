@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from exporter.errors import ConfigError
 from exporter.sources.engine_url import EngineUrl, read_engine_urls
@@ -102,6 +101,8 @@ def _take(
 
 def _file_entries(path: Path) -> Iterator[tuple[str, object]]:
     """The file's settings as (dotted key, raw value)."""
+    import yaml  # a megabyte, which a daemon without a file does not need
+
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as exc:
