@@ -8,6 +8,8 @@ LIVE_INTERVALS = 3.0
 """A process is live until its newest record is this many of its shortest intervals old."""
 
 FORGET_S = 600.0
+MAX_SLOTS = 4096
+"""What is remembered at once: some 2000 workers, each with its allocator and its facts."""
 
 Slot = tuple[str, int]
 """(role or record type, rank): what at most one live process of an engine may fill.
@@ -31,21 +33,34 @@ class Identities:
 
     The first live process of a slot keeps the plain name for as long as it lives; another live one
     is shown as ``NAME#PID`` for as long as it lives. A dead process's name is free again. Records
-    must come in the order of their time.
+    must come in the order of their time. Beyond `MAX_SLOTS` nobody new gets a name until `forget`
+    has made room: `refused` counts those records.
     """
 
     def __init__(self) -> None:
         self._engines: dict[tuple[str, str], dict[int | None, _Process]] = {}
+        self._slots = 0
+        self.refused = 0
 
-    def replica_of(self, record: TraceRecord, seen_s: float) -> str:
-        """Name to show the record under; `seen_s` is its time on the monotonic clock."""
-        processes = self._engines.setdefault((record.replica, record.engine), {})
+    def replica_of(self, record: TraceRecord, seen_s: float) -> str | None:
+        """Name to show the record under, None when there is no room for another one.
+
+        `seen_s` is its time on the monotonic clock.
+        """
+        slot = _slot(record)
+        processes = self._engines.get((record.replica, record.engine), {})
         process = processes.get(record.pid)
         if process is None or not process.is_live(seen_s):
-            process = processes[record.pid] = _Process(seen_s, record.interval_s)
+            process = _Process(seen_s, record.interval_s)
+        if slot not in process.names:
+            if self._slots >= MAX_SLOTS:
+                self.refused += 1
+                return None
+            self._slots += 1
+        processes = self._engines.setdefault((record.replica, record.engine), processes)
+        processes[record.pid] = process
         process.last_seen_s = max(process.last_seen_s, seen_s)
         process.interval_s = min(process.interval_s, record.interval_s)
-        slot = _slot(record)
         name = process.names.get(slot)
         if name is None:
             is_taken = any(
@@ -73,6 +88,11 @@ class Identities:
                     del processes[pid]
             if not processes:
                 del self._engines[key]
+        self._slots = sum(
+            len(process.names)
+            for processes in self._engines.values()
+            for process in processes.values()
+        )
 
 
 def _slot(record: TraceRecord) -> Slot:

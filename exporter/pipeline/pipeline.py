@@ -221,7 +221,7 @@ class Pipeline:
             engines=with_rank_imbalance(self._trace.engine_views(now_s), ranks, ledgers),
             ranks=ranks,
             sources=self._health(),
-            trace_lines=self._trace_lines,
+            trace_lines=self._trace_lines | _told("no_room", self._trace.refused),
             dropped_bytes=self._dropped_bytes,
             capabilities={
                 call: is_supported
@@ -268,3 +268,7 @@ def _ledgers(devices: Iterable[DeviceView]) -> Iterator[tuple[str, Ledger]]:
         for uuid, mig in (device.mig or {}).items():
             if mig.ledger:
                 yield uuid, mig.ledger
+
+
+def _told(outcome: str, count: int) -> dict[str, int]:
+    return {outcome: count} if count else {}

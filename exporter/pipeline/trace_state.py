@@ -39,6 +39,8 @@ class TraceState:
         for record in sorted(records, key=lambda record: record.ts_unix_ns):
             seen_s = now_s - max(0, now_unix_ns - record.ts_unix_ns) / 1e9
             replica = self._identities.replica_of(record, seen_s)
+            if replica is None:
+                continue
             if isinstance(record, TorchRecord):
                 record = _with_uuid_of_nvml(record, mig_uuids)
                 self._rank(replica, record).observe(record, seen_s)
@@ -58,6 +60,11 @@ class TraceState:
             key: rank for key, rank in self._ranks.items() if not rank.is_forgotten(now_s)
         }
         self._identities.forget(now_s)
+
+    @property
+    def refused(self) -> int:
+        """Records left out since start because too many engines and workers are known."""
+        return self._identities.refused
 
     def duplicates(self, now_s: float) -> int:
         """Live processes shown under another name because a live one has theirs."""

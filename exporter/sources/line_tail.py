@@ -120,9 +120,9 @@ class LineTail:
     the path is a symlink that is pointed elsewhere. A file cut short, or with another beginning, is
     read from its start. A deleted file is read to its end and let go.
 
-    A poll reads at most `MAX_BACKLOG_BYTES` of a file: of a longer backlog only the last 64 KiB are
-    read, because the last values are what counts. Skipped bytes and a last line whose newline never
-    came are added to `losses`. What a writer removed before any poll saw it is beyond knowing.
+    Of a long backlog only the last 64 KiB are read, because the last values are what counts.
+    Skipped bytes and a last line whose newline never came are added to `losses`. What a writer
+    removed before any poll saw it is beyond knowing.
 
     Args:
         path: of a regular file, or of none yet.
@@ -144,6 +144,7 @@ class LineTail:
         self._splitter = LineSplitter(losses)
         self._skips_history = skips_history
         self._resume = resume
+        self._max_backlog_bytes = MAX_BACKLOG_BYTES
         self._file: _OpenFile | None = None
         self.left: Position | None = None
         """How far the file was read that was let go last."""
@@ -158,13 +159,16 @@ class LineTail:
         """Which file is held open."""
         return identity_of(self._file.first_status) if self._file else None
 
-    def poll(self) -> NewLines:
+    def poll(self, max_backlog_bytes: int = MAX_BACKLOG_BYTES) -> NewLines:
         """What was appended since the last poll; no lines when the path does not exist.
+
+        Args: max_backlog_bytes: of a longer backlog only the last 64 KiB are read.
 
         Raises: FileUnreadable: the path exists but cannot be read; the next poll tries again, and
         after a failed read starts with the last 64 KiB. Lines that were read before the failure
         are returned first; it then shows at the next poll.
         """
+        self._max_backlog_bytes = max_backlog_bytes
         lines: list[bytes] = []
         try:
             written_unix_ns = self._poll(lines)
@@ -230,7 +234,7 @@ class LineTail:
         return status.st_mtime_ns if is_history else None
 
     def _read(self, file: _OpenFile, size_bytes: int, lines: list[bytes]) -> None:
-        if size_bytes - file.offset > MAX_BACKLOG_BYTES:
+        if size_bytes - file.offset > self._max_backlog_bytes:
             skipped_from = file.offset
             self._skip_to_last_lines(file, size_bytes)
             self._losses.dropped_bytes += file.offset - skipped_from

@@ -9,7 +9,7 @@ from pathlib import Path
 from exporter.clock import Clock
 from exporter.errors import SourceUnavailable
 from exporter.records.trace import TraceReading, TraceRecord
-from exporter.sources.line_tail import FileUnreadable, LineTail, Position
+from exporter.sources.line_tail import MAX_BACKLOG_BYTES, FileUnreadable, LineTail, Position
 from exporter.sources.lines import Losses
 from exporter.sources.trace_files import TraceFiles, find_trace_files, identity_at
 from exporter.sources.trace_lines import OUTCOMES, LineOrigin, Outcome, ParsedLines, parse_lines
@@ -17,6 +17,7 @@ from exporter.sources.trace_lines import OUTCOMES, LineOrigin, Outcome, ParsedLi
 logger = logging.getLogger(__name__)
 
 RESCAN_INTERVAL_S = 1.0
+MAX_READ_BYTES = 32 * 2**20  # in one read of all files together
 MAX_LEFT = 256  # files read before that are remembered, with up to 1 KiB of each
 _Counts = tuple[dict[str, int], int, int]
 
@@ -68,9 +69,11 @@ class TraceSource:
         failures = self._rescan_if_due()
         records: list[TraceRecord] = []
         failed_files = 0
+        share_bytes = MAX_READ_BYTES // max(1, len(self._files))
+        max_backlog_bytes = min(MAX_BACKLOG_BYTES, share_bytes)
         for file in self._files.values():
             try:
-                records += self._read_file(file)
+                records += self._read_file(file, max_backlog_bytes)
             except FileUnreadable as exc:
                 file.note_problem(exc)
                 failures.append(exc)
@@ -94,8 +97,8 @@ class TraceSource:
             self._let_go(path)
         self._looked_at = None
 
-    def _read_file(self, file: "_TraceFile") -> list[TraceRecord]:
-        new = file.tail.poll()
+    def _read_file(self, file: "_TraceFile", max_backlog_bytes: int) -> list[TraceRecord]:
+        new = file.tail.poll(max_backlog_bytes)
         file.note_readable()
         if not new.lines:
             return []
@@ -171,7 +174,8 @@ class TraceSource:
     def _unavailable(self, failures: Sequence[FileUnreadable]) -> SourceUnavailable:
         if failures:
             reason = failures[0].reason
-            return SourceUnavailable(reason, str(failures[0]), _FIXES.get(reason, ""))
+            fix = _FIXES.get(reason, "")
+            return SourceUnavailable(reason, str(failures[0]), fix, backs_off=False)
         return SourceUnavailable(
             "no_trace_files",
             f"no trace file under {', '.join(self._paths) or 'no path at all'}",

@@ -1,6 +1,6 @@
 """Processes that share a name."""
 
-from exporter.history.identities import FORGET_S, Identities
+from exporter.history.identities import FORGET_S, MAX_SLOTS, Identities
 from exporter.records.trace import EngineRecord, KvRecord, TorchRecord
 
 
@@ -82,3 +82,15 @@ def test_silent_processes_are_forgotten() -> None:
         identities.replica_of(kv(pid), pid * 10.0)
     identities.forget(10_000.0 + FORGET_S)
     assert identities._engines == {}
+
+
+def test_d10_beyond_all_bounds_nobody_new_gets_a_name_until_the_silent_are_forgotten() -> None:
+    identities = Identities()
+    names = [identities.replica_of(kv(10, f"node-{n}"), 0.0) for n in range(MAX_SLOTS + 2)]
+    assert names[-3:] == [f"node-{MAX_SLOTS - 1}", None, None]
+    assert identities.replica_of(kv(10, "node-0"), 1.0) == "node-0"
+    assert identities.replica_of(facts(10), 1.0) is None
+    assert identities.refused == 3
+    identities.forget(FORGET_S + 0.5)
+    assert identities.replica_of(facts(10), FORGET_S + 0.5) == "node-1"
+    assert identities.refused == 3

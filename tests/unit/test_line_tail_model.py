@@ -36,6 +36,7 @@ class ModelReader:
         self.offset = 0
         self.pending = b""
         self.is_mid_dropped_line = False
+        self.resume: tuple[ModelFile, int, bool] | None = None
 
     def poll(self, at_path: ModelFile | None) -> list[bytes]:
         lines: list[bytes] = []
@@ -48,13 +49,33 @@ class ModelReader:
                 self.file = None
         if self.file is None and at_path is not None:
             self.file = at_path
-            if self.skips_history:
+            if self.resumed(at_path):
+                pass
+            elif self.skips_history:
                 self.skip_to_last_lines(at_path.content)
             lines += self.read(at_path)
         self.skips_history = False
         if at_path is not None:
             at_path.is_truncated = False
         return lines
+
+    def let_go(self) -> None:
+        """The unfinished line is lost, also what is written of it later."""
+        if self.file is not None:
+            self.resume = self.file, self.offset, bool(self.pending) or self.is_mid_dropped_line
+            self.file = None
+        else:
+            self.resume = None
+        self.start_over()
+        self.skips_history = False
+
+    def resumed(self, at_path: ModelFile) -> bool:
+        """Whether the file is the one that was let go, with the content that it had."""
+        resume, self.resume = self.resume, None
+        if resume is None or resume[0] is not at_path or at_path.is_truncated:
+            return False
+        _, self.offset, self.is_mid_dropped_line = resume
+        return True
 
     def start_over(self) -> None:
         self.dropped_bytes += len(self.pending)
@@ -177,6 +198,39 @@ class TailMachine(RuleBasedStateMachine):
     def delete(self) -> None:
         self.path.unlink()
         self.at_path = None
+
+    @precondition(lambda self: self.at_path is not None)
+    @rule(is_same_size=st.booleans(), lines=st.integers(1, 3))
+    def replace_in_place(self, is_same_size: bool, lines: int) -> None:
+        """As copytruncate and `cp` do: the same inode, another content, perhaps as long."""
+        assert self.at_path is not None
+        content = self.new_line(b"\n") + b"replaced\n" * lines
+        length = len(self.at_path.content)
+        if is_same_size and length > len(content):
+            content += b"x" * (length - len(content) - 1) + b"\n"
+        self.path.write_bytes(content)
+        self.at_path.content = content
+        self.at_path.is_truncated = True
+
+    @precondition(lambda self: self.at_path is not None)
+    @rule()
+    def replace_by_rename(self) -> None:
+        """As editors and atomic writers do: another inode takes the place in one step."""
+        content = self.new_line(b"another\n")
+        draft = self.path.with_suffix(".draft")
+        draft.write_bytes(content)
+        draft.rename(self.path)
+        self.at_path = ModelFile()
+        self.at_path.content = content
+
+    @rule()
+    def let_go_and_read_on(self) -> None:
+        """As a reload does: another tail goes on from where this one was."""
+        self.tail.close()
+        self.tail = LineTail(
+            str(self.path), self.losses, skips_history=False, resume=self.tail.left
+        )
+        self.reader.let_go()
 
     @rule()
     def poll(self) -> None:

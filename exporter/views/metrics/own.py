@@ -76,7 +76,8 @@ OWN = Subject(
         ),
         EXPORTER.counters(
             "vllm_memory_exporter_trace_lines_total",
-            "Lines of trace files by what became of them.",
+            "Lines of trace files by what became of them; no_room: accepted, but too many engines "
+            "are known, also from vLLM's own metrics.",
             "outcome",
             lambda view: view.trace_lines,
         ),
