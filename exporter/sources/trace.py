@@ -3,7 +3,7 @@
 import logging
 import os
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 
 from exporter.clock import Clock
@@ -28,6 +28,7 @@ _VERSIONS_FIX = "; the plugin is of another version: update the older one, expor
 _FIXES = {
     "permission_denied": "let this user read it",
     "not_a_regular_file": "name trace files, directories of them, or a glob pattern",
+    "own_log": "let this program log elsewhere, or name another file or pattern",
     "too_many_open_files": "raise the limit of open files (ulimit -n)",
 }
 
@@ -59,6 +60,7 @@ class TraceSource:
         self._files: dict[str, _TraceFile] = {}
         self._found = TraceFiles([], frozenset(), [])
         self._rescan_at_s = 0.0
+        self._told_failures: Set[str] = frozenset()
         self._counts_told: _Counts | None = None
 
     def read(self) -> TraceReading | None:
@@ -82,6 +84,7 @@ class TraceSource:
             self._counts_told = None
             raise self._unavailable(failures or self._found.failures)
         self.errors.update(failure.reason for failure in failures)
+        self._tell(self._found.failures)
         return self._reading(records)
 
     def follow(self, paths: Sequence[str]) -> None:
@@ -157,6 +160,13 @@ class TraceSource:
         if self._found.passed_over:
             self.errors["too_many_files"] += len(self._found.passed_over)
         return list(self._found.failures)
+
+    def _tell(self, failures: Sequence[FileUnreadable]) -> None:
+        """Say once of each path that cannot be followed."""
+        now = {str(failure): failure for failure in failures}
+        for text in now.keys() - self._told_failures:
+            logger.warning("not followed: %s; %s", text, _FIXES.get(now[text].reason, "look there"))
+        self._told_failures = now.keys()
 
     def _let_go(self, path: str) -> None:
         tail = self._files.pop(path).tail

@@ -2,7 +2,9 @@
 
 import glob
 import os
+import stat
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -17,7 +19,7 @@ class TraceFiles(Struct, frozen=True):
     """What one look at the paths found.
 
     `paths`: files to follow, at most `MAX_FILES`, sorted; `passed_over`: those beyond, the longest
-    unwritten; `failures`: directories that could not be listed.
+    unwritten; `failures`: directories that could not be listed, and this program's own log.
     """
 
     paths: list[str]
@@ -43,6 +45,10 @@ def find_trace_files(paths: Sequence[str]) -> TraceFiles:
         except OSError as exc:
             failures.append(FileUnreadable.from_os_error(path, exc))
     found = _one_name_each(found)
+    own_output = _own_output()
+    for path in [path for path in found if own_output and identity_at(path) in own_output]:
+        found.remove(path)
+        failures.append(FileUnreadable("own_log", f"{path}: this program itself writes to it"))
     followed = sorted(found) if len(found) <= MAX_FILES else sorted(_newest(found))
     return TraceFiles(followed, frozenset(found.difference(followed)), failures)
 
@@ -82,6 +88,16 @@ def identity_at(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return identity_of(status) if status else None
+
+
+def _own_output() -> set[tuple[int, int]]:
+    own = set()
+    for descriptor in (1, 2):
+        with suppress(OSError):  # closed
+            status = os.fstat(descriptor)
+            if stat.S_ISREG(status.st_mode):
+                own.add(identity_of(status))
+    return own
 
 
 def _newest(paths: Iterable[str]) -> list[str]:

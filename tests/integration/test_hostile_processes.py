@@ -97,7 +97,7 @@ def daemon(variables: dict[str, str], tmp_path: Path) -> Iterator[Daemon]:
         yield started
 
 
-def test_b1_b2_every_hostile_name_at_once_leaves_a_scrape_that_strict_parsers_accept(
+def test_b2_every_hostile_name_at_once_leaves_a_scrape_that_strict_parsers_accept(
     daemon: Daemon, pids: dict[int, str]
 ) -> None:
     _, text = daemon.get("/metrics")

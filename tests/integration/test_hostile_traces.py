@@ -1,5 +1,6 @@
 """Whatever stands where a trace should be: the program follows the rest and never waits."""
 
+import http.client
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as from_openmetrics
 
-from tests.daemon import Daemon, running, samples_of
+from tests.daemon import TIMEOUT_S, Daemon, running, samples_of
 from tests.fake_nvml import FakeGpu, Scenario, environment
 
 UUID = "GPU-0000000a-0000-0000-0000-000000000000"
@@ -121,7 +122,7 @@ def test_d9_a_config_map_that_is_swapped_is_followed(directory: Path) -> None:
         wait_for_waiting(daemon, "a", 2)
 
 
-def test_d4_d10_a_gigabyte_of_backlog_is_skipped_and_counted_in_little_memory(
+def test_d10_a_gigabyte_of_backlog_is_skipped_and_counted_in_little_memory(
     directory: Path,
 ) -> None:
     path = directory / "a.jsonl"
@@ -207,3 +208,32 @@ def test_twenty_scrapers_at_once_each_get_one_whole_view() -> None:
             is_over.set()
         assert all(result.result() >= 3 for result in results)
         assert json.loads(daemon.get("/api/view")[1])["replay"]
+
+
+def test_d5_its_own_log_is_not_followed(directory: Path) -> None:
+    """Each line that it could not read would be told in a line that it could not read."""
+    (directory / "good.jsonl").write_text(kv("good", 7) + "\n")
+    own = directory / "exporter.log"
+    flags = ("--no-nvml", "--trace.path", str(directory), "--web.listen-address", "127.0.0.1:0")
+    with own.open("wb") as log:
+        process = subprocess.Popen([sys.executable, "-m", "exporter", "serve", *flags], stderr=log)
+    try:
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while "this program itself writes to it" not in own.read_text():
+            assert time.monotonic() < deadline_s, own.read_text()
+            time.sleep(0.05)  # between two looks
+        address = re.search(r"serves at http://(\S+)\"", own.read_text())
+        assert address is not None
+        connection = http.client.HTTPConnection(address[1], timeout=TIMEOUT_S)
+        samples: dict[str, float] = {}
+        while samples.get(waiting_of("good")) != 7:
+            assert time.monotonic() < deadline_s, samples
+            connection.request("GET", "/metrics")
+            response = connection.getresponse()
+            body = response.read().decode()
+            samples = samples_of(body) if response.status == 200 else {}
+        assert samples['vllm_memory_exporter_trace_lines_total{outcome="ignored"}'] == 0
+        connection.close()
+    finally:
+        process.kill()
+        process.wait(TIMEOUT_S)

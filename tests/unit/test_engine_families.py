@@ -36,7 +36,7 @@ def test_a_busy_server_of_0_30() -> None:
     assert not exposition.faults
 
 
-def test_two_engines_of_one_server_stay_two() -> None:
+def test_c2_two_engines_of_one_server_stay_two() -> None:
     body = (SAMPLES / "vllm_0.30.0_two_engines.txt").read_bytes()
     assert [
         (
@@ -74,8 +74,19 @@ def test_two_engines_of_one_server_stay_two() -> None:
         ),
     ],
 )
-def test_usage_by_any_of_its_names(text: str, ratio: float) -> None:
+def test_c1_usage_by_any_of_its_names(text: str, ratio: float) -> None:
     assert engine_of(text).ratio("usage") == ratio
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_c3_of_several_api_servers_that_tell_of_one_engine_the_fullest_counts(
+    order: tuple[int, int, int],
+) -> None:
+    told = [
+        f'vllm:kv_cache_usage_perc{{engine="0",pid="{270 + number}"}} {usage}\n'
+        for number, usage in enumerate((0.0, 0.65, 0.1))
+    ]
+    assert engine_of("".join(told[number] for number in order)).ratio("usage") == 0.65
 
 
 @pytest.mark.parametrize(
@@ -95,7 +106,7 @@ def test_usage_by_any_of_its_names(text: str, ratio: float) -> None:
     ],
     ids=["now", "without _total", "underscore", "until 0.11", "summed over API servers"],
 )
-def test_a_counter_by_any_of_its_names(lines: list[str]) -> None:
+def test_c1_a_counter_by_any_of_its_names(lines: list[str]) -> None:
     assert engine_of("\n".join(lines) + "\n").count("query_tokens") == 4_089_047
 
 

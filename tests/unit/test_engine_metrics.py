@@ -227,7 +227,7 @@ def test_sleep_levels(asked: Asked, states: dict[str, int], level: int | None) -
     assert asked.facts(text).sleep_level == level
 
 
-def test_figures_that_every_version_tells_are_missed(asked: Asked) -> None:
+def test_c1_figures_that_every_version_tells_are_missed(asked: Asked) -> None:
     asked.read(f"vllm:num_requests_running{ONE} NaN\n")
     asked.read(f"vllm:num_requests_running{ONE} 1\nvllm:num_requests_waiting{{ 1\n")
     assert asked.source.errors == {

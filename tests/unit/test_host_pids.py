@@ -49,7 +49,7 @@ def host_pids_of(
         pytest.param({}, {FAR: [2654]}, None, id="its GPU lists no processes"),
     ],
 )
-def test_a_worker_is_the_process_of_its_gpu_that_has_its_pid(
+def test_b6_a_worker_is_the_process_of_its_gpu_that_has_its_pid(
     own_pids: Mapping[int, int], listed: Mapping[str, Collection[int]], expected: int | None
 ) -> None:
     assert host_pids_of(HostPids(Namespaces(own_pids)), listed) == [expected]

@@ -85,7 +85,7 @@ def test_a_body_beyond_the_cap_is_refused(server: EngineServer) -> None:
     assert refusal(url_of(server), 30.0).reason == "body_too_large"
 
 
-def test_who_accepts_and_says_nothing_is_given_up_in_time() -> None:
+def test_b18_who_accepts_and_says_nothing_is_given_up_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         (url,) = read_engine_urls([f"http://127.0.0.1:{silent.getsockname()[1]}"])
         started_s = time.monotonic()
@@ -98,7 +98,7 @@ def test_who_accepts_and_says_nothing_is_given_up_in_time() -> None:
     [b"", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\n\r\n"],
     ids=["status line", "header", "body"],
 )
-def test_who_keeps_dripping_is_given_up_in_time(server: EngineServer, start: bytes) -> None:
+def test_b18_who_keeps_dripping_is_given_up_in_time(server: EngineServer, start: bytes) -> None:
     def drip(stream: BufferedIOBase) -> None:
         stream.write(start)
         try:

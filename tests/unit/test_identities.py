@@ -84,7 +84,7 @@ def test_silent_processes_are_forgotten() -> None:
     assert identities._engines == {}
 
 
-def test_d10_beyond_all_bounds_nobody_new_gets_a_name_until_the_silent_are_forgotten() -> None:
+def test_b4_beyond_all_bounds_nobody_new_gets_a_name_until_the_silent_are_forgotten() -> None:
     identities = Identities()
     names = [identities.replica_of(kv(10, f"node-{n}"), 0.0) for n in range(MAX_SLOTS + 2)]
     assert names[-3:] == [f"node-{MAX_SLOTS - 1}", None, None]

@@ -24,7 +24,7 @@ INSIDE = {
 UNSPLIT = {**OUTSIDE, "engine_unsplit": 600}
 
 
-def test_every_part_that_is_told_has_its_owner() -> None:
+def test_c10_every_part_that_is_told_has_its_owner() -> None:
     result = ledger(sample(), worker())
     assert result.owners_bytes == {**OUTSIDE, **INSIDE}
     assert sum(result.owners_bytes.values()) == 1000

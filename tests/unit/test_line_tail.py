@@ -69,7 +69,7 @@ def test_appended_lines_are_delivered_once_and_in_order(followed: Followed, path
     assert followed.losses.dropped_bytes == 0
 
 
-def test_a_partial_last_line_waits_for_its_newline(followed: Followed, path: Path) -> None:
+def test_d5_a_partial_last_line_waits_for_its_newline(followed: Followed, path: Path) -> None:
     append(path, b'1\n{"half":')
     assert followed.new() == [b"1"]
     assert followed.new() == []
@@ -195,7 +195,7 @@ def test_an_unfinished_line_of_a_rotated_file_is_dropped_and_counted(
     assert followed.losses.dropped_bytes == 4
 
 
-def test_copytruncate_to_a_smaller_file_is_read_from_its_start(
+def test_d1_copytruncate_to_a_smaller_file_is_read_from_its_start(
     followed: Followed, path: Path
 ) -> None:
     append(path, b"first\nsecond\n")
@@ -216,7 +216,7 @@ def test_a_shorter_file_is_new_even_when_it_begins_like_the_old_one(
 
 
 @pytest.mark.parametrize("content", [b"FIRST\nsecond\n", b"FIRST\nsecond\nthird\n"])
-def test_replaced_content_of_the_same_or_a_larger_size_is_read_from_its_start(
+def test_d1_replaced_content_of_the_same_or_a_larger_size_is_read_from_its_start(
     followed: Followed, path: Path, content: bytes
 ) -> None:
     append(path, b"first\nsecond\n")
@@ -280,7 +280,7 @@ def test_a_symlink_pointed_elsewhere_is_followed_like_a_rotation(tmp_path: Path)
     followed.tail.close()
 
 
-def test_a_line_over_the_cap_does_not_stop_the_file(followed: Followed, path: Path) -> None:
+def test_d4_a_line_over_the_cap_does_not_stop_the_file(followed: Followed, path: Path) -> None:
     append(path, b"1\n" + b"x" * (MAX_LINE_BYTES + 1) + b"\n2\n")
 
     assert followed.new() == [b"1", b"2"]
@@ -288,7 +288,7 @@ def test_a_line_over_the_cap_does_not_stop_the_file(followed: Followed, path: Pa
     assert followed.losses.dropped_bytes == MAX_LINE_BYTES + 2
 
 
-def test_of_a_long_backlog_the_last_64_kib_are_read_and_the_rest_is_counted(
+def test_d10_of_a_long_backlog_the_last_64_kib_are_read_and_the_rest_is_counted(
     followed: Followed, path: Path
 ) -> None:
     append(path, b"first\nhalf")
@@ -308,7 +308,7 @@ def test_a_backlog_of_just_the_limit_is_read_whole(followed: Followed, path: Pat
     assert followed.losses.dropped_bytes == 0
 
 
-def test_fifty_megabytes_without_a_newline_are_dropped_and_the_next_line_read(
+def test_d4_fifty_megabytes_without_a_newline_are_dropped_and_the_next_line_read(
     followed: Followed, path: Path
 ) -> None:
     with path.open("wb") as file:
@@ -319,7 +319,7 @@ def test_fifty_megabytes_without_a_newline_are_dropped_and_the_next_line_read(
     assert followed.losses.dropped_bytes == 50 * 2**20 + 1
 
 
-def test_a_fifo_is_refused_without_waiting_for_a_writer(path: Path) -> None:
+def test_d9_a_fifo_is_refused_without_waiting_for_a_writer(path: Path) -> None:
     os.mkfifo(path)
     followed = Followed(path)
 

@@ -15,7 +15,7 @@ def collected(exposition: Exposition, published_monotonic_s: float) -> tuple[lis
     return pids, sum(sample.value for sample in dropped if sample.labels["family"] == NAME)
 
 
-def test_the_first_series_stay_and_the_rest_is_counted() -> None:
+def test_b4_the_first_series_stay_and_the_rest_is_counted() -> None:
     assert collected(Exposition(max_series=3), 1.0) == (["4100", "4101", "4102"], 2)
 
 

@@ -16,7 +16,7 @@ from tests.views import bare_view, gpu_view, make_view
 ROOT = Path(__file__).parents[2]
 
 
-def test_names_kinds_and_labels_are_the_agreed_ones() -> None:
+def test_b13_names_kinds_and_labels_are_the_agreed_ones() -> None:
     table = [f"{f.name} {f.kind} {','.join(f.labels)}".rstrip() for f in FAMILIES]
     agreed = (ROOT / "tests/golden/metric_names.txt").read_text().splitlines()
     assert sorted(table) == agreed
@@ -29,12 +29,18 @@ def test_a14_no_name_takes_traffic_of_the_memory_for_its_fullness() -> None:
     assert not [name for name in names if "memory_utilization" in name]
 
 
+def test_b12_labels_that_prometheus_adds_to_a_target_are_none_of_ours() -> None:
+    added = {"instance", "job", "pod", "namespace", "container", "node", "host", "endpoint"}
+    ours = {family.name for family in FAMILIES if added.intersection(family.labels)}
+    assert ours == {"gpu_pod_info"}  # whose whole meaning is another pod than ours
+
+
 def test_no_name_stands_in_the_table_twice() -> None:
     names = [family.name for family in FAMILIES]
     assert len(names) == len(set(names))
 
 
-def test_the_reference_page_is_current() -> None:
+def test_b23_the_reference_page_is_current() -> None:
     assert main(["--check", str(ROOT / "docs/metrics.md")]) == 0
 
 

@@ -261,7 +261,7 @@ def test_the_full_view_fills_every_family_but_the_one_of_dropped_series() -> Non
     assert empty == [OWN + "dropped_series_total"]
 
 
-def test_what_is_unknown_is_absent() -> None:
+def test_b21_what_is_unknown_is_absent() -> None:
     assert {name for name, _ in BARE} == {
         "gpu_info",
         "gpu_up",
@@ -287,7 +287,7 @@ def test_one_lost_gpu_does_not_hide_the_other() -> None:
     assert sorted(v for (name, _), v in series.items() if name == "gpu_up") == [0, 1]
 
 
-def test_blocks_that_are_not_told_apart_are_absent() -> None:
+def test_c8_blocks_that_are_not_told_apart_are_absent() -> None:
     engine = engine_view()
     assert engine.kv is not None
     assert engine.kv.blocks is not None

@@ -32,11 +32,18 @@ from tests.readings import (
 OTHER_UUID = "GPU-00000000-0000-0000-0000-00000000000b"
 
 
+class SetClock(ManualClock):
+    """A clock that someone sets, while monotonic time goes on."""
+
+    def set_by(self, seconds: int) -> None:
+        self._unix_ns += seconds * 10**9
+
+
 class Stage:
     """A pipeline on a manual clock: feed readings at a time, get the View of that time."""
 
     def __init__(self) -> None:
-        self.clock = ManualClock(START_UNIX_NS, monotonic_s=5000.0)
+        self.clock = SetClock(START_UNIX_NS, monotonic_s=5000.0)
         self.pipeline = Pipeline(self.clock, 0.5)
         self._now_s = 0.0
 
@@ -195,7 +202,20 @@ class TestEngines:
     def test_an_old_record_found_at_start_is_no_engine(self, stage: Stage) -> None:
         assert stage.at(0.0, trace_reading(kv(-3600.0))).engines == ()
 
-    def test_a_time_in_the_future_counts_as_now(self, stage: Stage) -> None:
+    @pytest.mark.parametrize("step_s", [-3600, 3600], ids=["an hour back", "an hour ahead"])
+    def test_d8_a_clock_that_is_set_moves_no_window_and_no_schedule(
+        self, stage: Stage, step_s: int
+    ) -> None:
+        """Machine and engine share the clock."""
+        stage.engine_at(10.0, trace_reading(kv(10.0, blocks=blocks(active=20))))
+        stage.clock.set_by(step_s)
+        engine = stage.engine_at(11.0, trace_reading(kv(11.0 + step_s, blocks=blocks(active=60))))
+        assert (engine.is_up, engine.usage_ratio) == (True, 0.6)
+        assert engine.usage_window == Window(min=0.2, max=0.6, mean=0.4)
+        engine = stage.engine_at(72.0, trace_reading(kv(72.0 + step_s, blocks=blocks(active=50))))
+        assert engine.usage_window == Window(min=0.5, max=0.5, mean=0.5)
+
+    def test_d8_a_time_in_the_future_counts_as_now(self, stage: Stage) -> None:
         assert stage.engine_at(0.0, trace_reading(kv(3600.0))).is_up
         assert not stage.engine_at(3.1).is_up
 
@@ -206,7 +226,7 @@ class TestEngines:
         assert (engine.usage_window.min, engine.usage_window.max) == (0.1, 0.19)
         assert stage.engine_at(0.1).is_up
 
-    def test_hit_ratio_is_hits_by_queries_in_the_window(self, stage: Stage) -> None:
+    def test_c6_hit_ratio_is_hits_by_queries_in_the_window(self, stage: Stage) -> None:
         def cache(queries: int, hits: int) -> PrefixCache:
             return PrefixCache(query_tokens=queries, hit_tokens=hits)
 
@@ -217,12 +237,12 @@ class TestEngines:
         assert second.counters.query_tokens == 1400
         assert second.counters.hit_tokens == 1000
 
-    def test_without_queries_there_is_no_hit_ratio(self, stage: Stage) -> None:
+    def test_c6_without_queries_there_is_no_hit_ratio(self, stage: Stage) -> None:
         cache = PrefixCache(query_tokens=1000, hit_tokens=900)
         stage.at(0.0, trace_reading(kv(prefix_cache=cache)))
         assert stage.engine_at(1.0, trace_reading(kv(1.0, prefix_cache=cache))).hit_ratio is None
 
-    def test_an_engine_restart_is_counted_and_its_counters_go_on(self, stage: Stage) -> None:
+    def test_c7_an_engine_restart_is_counted_and_its_counters_go_on(self, stage: Stage) -> None:
         stage.at(0.0, trace_reading(kv(preemptions=900, tokens=ScheduledTokens(50, 40))))
         engine = stage.engine_at(
             20.0, trace_reading(kv(20.0, pid=11, preemptions=12, tokens=ScheduledTokens(5, 4)))
@@ -231,7 +251,7 @@ class TestEngines:
         assert engine.counters.preemptions == 912
         assert (engine.counters.prompt_tokens, engine.counters.generation_tokens) == (55, 44)
 
-    def test_a_count_that_goes_back_is_a_restart_too(self, stage: Stage) -> None:
+    def test_c7_a_count_that_goes_back_is_a_restart_too(self, stage: Stage) -> None:
         stage.at(0.0, trace_reading(kv(preemptions=900)))
         engine = stage.engine_at(1.0, trace_reading(kv(1.0, preemptions=12)))
         assert (engine.counters.restarts, engine.counters.preemptions) == (1, 912)
@@ -354,7 +374,7 @@ class TestRanks:
 
 
 class TestEffectivePressure:
-    def test_it_is_the_highest_kv_usage_on_the_gpu(self, stage: Stage) -> None:
+    def test_c2_it_is_the_highest_kv_usage_on_the_gpu(self, stage: Stage) -> None:
         view = stage.at(
             0.0,
             trace_reading(

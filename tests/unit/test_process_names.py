@@ -64,7 +64,7 @@ def test_a_pid_that_is_not_here_has_no_name(tmp_path: Path) -> None:
         pytest.param("/home/libcudart.so.13", False, id="the CUDA runtime alone"),
     ],
 )
-def test_in_a_container_only_a_process_that_uses_a_gpu_is_named(
+def test_b6_in_a_container_only_a_process_that_uses_a_gpu_is_named(
     tmp_path: Path, mapped: str, is_named: bool
 ) -> None:
     with_maps(proc(tmp_path, CONTAINER), os.getpid(), mapped)

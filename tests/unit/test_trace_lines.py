@@ -121,7 +121,7 @@ def test_what_the_writer_encodes_is_read_back(record: TraceRecord) -> None:
         pytest.param(KV + ',"pid":1,"pid":42}', id="duplicate key, the last one counts"),
     ],
 )
-def test_what_stands_around_a_record_does_not_spoil_it(line: str) -> None:
+def test_d7_what_stands_around_a_record_does_not_spoil_it(line: str) -> None:
     parsed = parse(line)
 
     assert parsed.records == [KV_RECORD]
@@ -150,7 +150,7 @@ def test_what_stands_around_a_record_does_not_spoil_it(line: str) -> None:
         pytest.param('"page_table":42', id="number"),
     ],
 )
-def test_a_bad_group_is_void_and_counted_and_the_others_stay(field: str) -> None:
+def test_d6_a_bad_group_is_void_and_counted_and_the_others_stay(field: str) -> None:
     parsed = parse(KV + "," + field + ',"blocks":{"total":100,"num_free":30},"waiting":3}')
 
     assert parsed.records == [
@@ -299,7 +299,7 @@ def test_a_bare_page_table_that_is_void_or_elsewhere_changes_nothing(
         pytest.param('{"type":"kv","message":"x"}', "rejected", id="our type and nothing else"),
     ],
 )
-def test_lines_without_a_record_are_told_apart(line: str, outcome: str) -> None:
+def test_d7_lines_without_a_record_are_told_apart(line: str, outcome: str) -> None:
     assert parse(line).records == []
     assert outcome_of(line) == outcome
 
@@ -315,7 +315,7 @@ def test_one_bad_line_hides_no_other_and_order_is_kept() -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.binary(max_size=200), max_size=20))
-def test_no_bytes_make_it_raise(lines: list[bytes]) -> None:
+def test_d7_no_bytes_make_it_raise(lines: list[bytes]) -> None:
     assert parse_lines(lines, ORIGIN).outcomes.total() == len(lines)
 
 

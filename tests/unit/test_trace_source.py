@@ -266,7 +266,7 @@ def test_of_a_directory_only_trace_files_and_logs_are_read(reader: Reader, direc
     assert set(reader.read().records) == {kv_record(TRACE_NAME, 1), kv_record("server.log", 1)}
 
 
-def test_a_rotated_file_is_read_once_and_its_successor_from_the_start(
+def test_d2_a_rotated_file_is_read_once_and_its_successor_from_the_start(
     reader: Reader, directory: Path
 ) -> None:
     append(directory / TRACE_NAME, kv_line("a", 1))
