@@ -1,5 +1,6 @@
 """Plays recordings through the ledger: the newest records at each device reading."""
 
+import gzip
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -20,20 +21,25 @@ class Moment(NamedTuple):
 
 
 def moments(recording: Path) -> Iterator[Moment]:
-    """Every device reading of a recording of one engine; recorded pids are the driver's."""
-    torch: dict[int, TorchRecord] = {}
-    kv: KvRecord | None = None
-    facts: EngineRecord | None = None
-    for line in recording.read_bytes().splitlines():
+    """Every device reading of a recording of one replica; recorded pids are the driver's."""
+    torch: dict[tuple[str, int], TorchRecord] = {}
+    kv: dict[str, KvRecord] = {}
+    facts: dict[str, EngineRecord] = {}
+    with gzip.open(recording) if recording.suffix == ".gz" else recording.open("rb") as file:
+        lines = file.read().splitlines()
+    for line in lines:
         match decode_line(line):
             case TorchRecord() as record:
-                torch[record.rank] = record
+                torch[record.engine, record.rank] = record
             case KvRecord() as record:
-                kv = record
-            case EngineRecord() as record:
-                facts = record
+                kv[record.engine] = record
+            case EngineRecord() as record if record.role != "worker":
+                facts[record.engine] = record
             case DeviceReading() as reading:
-                workers = tuple(worker(record, kv, facts, reading) for record in torch.values())
+                workers = tuple(
+                    worker(record, kv.get(record.engine), facts.get(record.engine), reading)
+                    for record in torch.values()
+                )
                 samples = {device.facts.uuid: device.sample for device in reading.devices}
                 yield Moment(reading, workers, ledgers(samples, workers))
 

@@ -1,6 +1,7 @@
 """Facts about an engine, read once and attribute by attribute; what is not there stays unknown."""
 
 import math
+import multiprocessing
 import os
 import re
 import sys
@@ -104,6 +105,19 @@ def identity(vllm_config: object, replica: str, role: str, rank: int | None = No
     )
 
 
+def _data_parallel_size(vllm_config: object) -> int | None:
+    """Data-parallel engines of the server; None where the configuration does not tell.
+
+    vLLM ≥ 0.15 sets the size to 1 in each data-parallel engine of a dense model: there its index
+    above 0, or the process's name (EngineCore_DP0), says that this is not the server's size.
+    """
+    size = as_count(read(vllm_config, "parallel_config.data_parallel_size"))
+    is_one_of_several = bool(read(vllm_config, "parallel_config.data_parallel_index"))
+    if size == 1 and (is_one_of_several or "_DP" in multiprocessing.current_process().name):
+        return None
+    return size
+
+
 def engine_facts(vllm_config: object, num_gpu_blocks: object = None) -> dict[str, Any]:
     """The constant fields of an EngineRecord. `num_gpu_blocks`: the pool's own figure."""
     config = vllm_config
@@ -121,7 +135,7 @@ def engine_facts(vllm_config: object, num_gpu_blocks: object = None) -> dict[str
         "enable_prefix_caching": caching if isinstance(caching, bool) else None,
         "tensor_parallel_size": as_count(read(config, "parallel_config.tensor_parallel_size")),
         "pipeline_parallel_size": as_count(read(config, "parallel_config.pipeline_parallel_size")),
-        "data_parallel_size": as_count(read(config, "parallel_config.data_parallel_size")),
+        "data_parallel_size": _data_parallel_size(config),
         "kv_connector": as_text(read(config, "kv_transfer_config.kv_connector")),
         "speculative_tokens": as_count(read(config, "speculative_config.num_speculative_tokens")),
     }

@@ -29,7 +29,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from exporter.recordings import DEMO, bundled_path
+from exporter.recordings import bundled_path
 from tests.daemon import Daemon, running
 from tests.fake_nvml import FakeGpu, FakeProcess, Scenario, build, environment
 
@@ -224,7 +224,9 @@ def _writing(directory: Path, engines: Sequence[Sequence[int]]) -> Iterator[None
 
 
 def _write(directory: Path, engines: Sequence[Sequence[int]], stop: threading.Event) -> None:
-    lines: list[Line] = [json.loads(text) for text in bundled_path(DEMO).read_text().splitlines()]
+    lines: list[Line] = [
+        json.loads(text) for text in bundled_path("h200_exhaustion").read_text().splitlines()
+    ]
     (facts, *_more), kv, torch = (
         [line for line in lines if line["type"] == kind] for kind in ("engine", "kv", "torch")
     )

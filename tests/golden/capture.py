@@ -5,7 +5,7 @@ A golden exposition is what /metrics says of a frozen replay, without what it sa
 
 from pathlib import Path
 
-from exporter.recordings import DEMO, bundled_path
+from exporter.recordings import bundled_path
 from tests.daemon import running
 
 HERE = Path(__file__).parent
@@ -13,8 +13,11 @@ OWN_PREFIXES = ("vllm_memory_exporter_", "process_")
 
 GOLDEN = {
     HERE / "tp4_cotenant_at_36.2s.txt": (bundled_path(), 36.2),
-    HERE / "h200_exhaustion_at_25s.txt": (bundled_path(DEMO), 25.0),
-    HERE / "h200_exhaustion_at_63s.txt": (bundled_path(DEMO), 63.0),
+    HERE / "h200_exhaustion_at_25s.txt": (bundled_path("h200_exhaustion"), 25.0),
+    HERE / "h200_exhaustion_at_63s.txt": (bundled_path("h200_exhaustion"), 63.0),
+    HERE / "h200x2_exhaustion_at_85s.txt": (bundled_path("h200x2_exhaustion"), 85.0),
+    HERE / "h200x2_exhaustion_at_107s.txt": (bundled_path("h200x2_exhaustion"), 107.0),
+    HERE / "h200x2_engines_at_55s.txt": (HERE / "h200x2_engines.jsonl.gz", 55.0),
     HERE / "h200_torch_at_26s.txt": (HERE / "h200_torch.jsonl", 26.0),
 }
 """File → the recording that it is of, and where that is frozen (seconds)."""

@@ -1,7 +1,9 @@
 """The bundled recording: what it shows stays what was measured."""
 
+import re
 from importlib.resources import files
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ from exporter.sources.recording import Recording
 S = 1_000_000_000
 CO_TENANT = 2654
 KV_BYTES_PER_BLOCK = 524_288
+BUNDLED = sorted(bundled_path().parent.glob("*.jsonl"))
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +47,23 @@ def torch_records(recording: Recording) -> list[TorchRecord]:
 def test_it_is_a_file_of_the_package_of_at_most_a_megabyte() -> None:
     assert bundled_path().parent == files("exporter.recordings")
     assert bundled_path().stat().st_size <= 1_000_000
+
+
+def test_all_that_is_bundled_stays_below_one_and_a_half_megabytes() -> None:
+    assert sum(path.stat().st_size for path in BUNDLED) < 1_500_000
+
+
+@pytest.mark.parametrize("path", BUNDLED, ids=[path.stem for path in BUNDLED])
+def test_nothing_of_the_machine_is_in_what_is_bundled(path: Path) -> None:
+    header, _, text = path.read_text().partition("\n")
+    assert header.startswith('{"type":"recording"')
+    assert "/" not in text.replace("N/A", "")
+    uuids = {line.split('"')[0] for line in text.split("GPU-")[1:]}
+    assert uuids <= {f"{n:08x}-0000-4000-8000-{n:012x}" for n in range(1, 5)}
+    buses = {line.split('"')[0] for line in text.split('"pci_bus_id":"')[1:]}
+    assert buses <= {f"00000000:{first}B:00.0" for first in range(1, 8)}
+    assert len(buses) == len(uuids)
+    assert set(re.findall(r'"replica":"([^"]*)"', text)) == {"vllm-0"}
 
 
 def test_it_lasts_57_seconds_at_two_readings_a_second(bundle: Recording) -> None:

@@ -47,13 +47,18 @@ def diagnosis_of(path: Path) -> Diagnosis:
         ("tp2_cotenant_cut", [("watch", "co_tenant"), ("watch", "blind_spot")]),
         ("tp4_cotenant", [("watch", "co_tenant")]),
         ("h200_exhaustion", [("act", "kv_exhausted"), ("watch", "co_tenant")]),
+        ("h200x2_exhaustion", [("act", "kv_exhausted"), ("watch", "co_tenant")]),
+        (
+            "h200x2_engines",
+            [("act", "kv_exhausted"), ("act", "kv_exhausted"), ("watch", "co_tenant")],
+        ),
     ],
 )
 def test_the_cause_that_was_there_and_no_other_is_found(
     recording: str, expected: list[tuple[Verdict, Cause]]
 ) -> None:
-    cut = HERE / f"{recording}.jsonl"
-    diagnosis = diagnosis_of(cut if cut.exists() else bundled_path(recording))
+    cuts = [*HERE.glob(f"{recording}.jsonl*")]
+    diagnosis = diagnosis_of(cuts[0] if cuts else bundled_path(recording))
     bad = [finding for finding in diagnosis.findings if finding.verdict != "ok"]
     assert [(finding.verdict, finding.cause) for finding in bad] == expected
     assert diagnosis.is_ok == (not expected)
@@ -102,6 +107,46 @@ def test_four_ranks_that_were_measured_differ_by_next_to_nothing() -> None:
         "engine vllm-0/0: its 4 ranks differ at most by: KV pool 0.00 GB,"
         " torch's reserved 0.00 GB, memory outside torch 0.00 GB"
     )
+
+
+def test_a_full_pool_under_tensor_parallel_is_told_with_its_co_tenant_and_the_rank_there() -> None:
+    diagnosis = diagnosis_of(bundled_path("h200x2_exhaustion"))
+    assert found(diagnosis, "kv_exhausted").evidence == (
+        "engine vllm-0/0: KV usage up to 1.000 of 119996 usable blocks at 2026-11-29T18:47:02Z",
+        "8 preemptions in this time",
+        "up to 298 requests waiting at 2026-11-29T18:46:07Z",
+        "its fullest GPU has 11.39 GB free at the end",
+    )
+    while_there = "from 2026-11-29T18:47:01Z to 2026-11-29T18:47:22Z"
+    assert found(diagnosis, "co_tenant").evidence == (
+        f"pid 1816 (python3): took 6.99 GB of cuda:1, its primary GPU, {while_there} (21 s)",
+        f"cuda:1 was nearly full {while_there} (20 s)",
+        "engine vllm-0/0 rank 1 runs there; if it runs out of memory, all 2 ranks end",
+        "took 0.54 GB of cuda:0",
+    )
+    # the load's long prompts share nothing: nothing may be said of evicted prefixes
+    (line,) = found(diagnosis, "prefix_cache").evidence
+    assert "371456 of 3329085 tokens asked for were found: hit ratio 0.112" in line
+
+
+def test_two_engines_that_are_both_exhausted_are_told_each_with_its_own_figures() -> None:
+    diagnosis = diagnosis_of(HERE / "h200x2_engines.jsonl.gz")
+    exhausted = [each for each in diagnosis.findings if each.cause == "kv_exhausted"]
+    assert sorted(each.evidence for each in exhausted) == [
+        (
+            "engine vllm-0/0: KV usage up to 1.000 of 56079 usable blocks at 2026-11-29T18:51:28Z",
+            "40 preemptions in this time",
+            "up to 289 requests waiting at 2026-11-29T18:50:36Z",
+            "its fullest GPU has 13.61 GB free at the end",
+        ),
+        (
+            "engine vllm-0/1: KV usage up to 1.000 of 56079 usable blocks at 2026-11-29T18:51:22Z",
+            "41 preemptions in this time",
+            "up to 287 requests waiting at 2026-11-29T18:50:36Z",
+            "its fullest GPU has 13.60 GB free at the end",
+        ),
+    ]
+    assert "engine vllm-0/1 rank 0 runs there" in found(diagnosis, "co_tenant").evidence
 
 
 def test_tokens_per_second_of_the_incident_stand_beside_its_memory() -> None:

@@ -11,7 +11,8 @@ from tests.ledgers import Moment, moments
 HERE = Path(__file__).parent
 TP4, TP2 = bundled_path(), HERE / "tp2_cotenant_cut.jsonl"
 LARGE_POOL, PREEMPTION = HERE / "large_pool_cut.jsonl", HERE / "preemption_cut.jsonl"
-ALL = (TP4, TP2, LARGE_POOL, PREEMPTION, HERE / "h200_torch.jsonl")
+TP2_FULL, ENGINES = bundled_path("h200x2_exhaustion"), HERE / "h200x2_engines.jsonl.gz"
+ALL = (TP4, TP2, TP2_FULL, ENGINES, LARGE_POOL, PREEMPTION, HERE / "h200_torch.jsonl")
 TOTAL_BYTES = 150_754_820_096
 CONVERTED = pytest.mark.parametrize(
     ("path", "gpus", "least_non_torch", "most_non_torch"),
@@ -69,7 +70,40 @@ def test_one_gpu_with_a_large_pool() -> None:
     }
 
 
-@pytest.mark.parametrize("path", ALL, ids=[path.stem for path in ALL])
+def test_gpu_1_of_two_with_a_full_pool_beside_a_co_tenant() -> None:
+    ledger = ledger_at(TP2_FULL, 1_795_978_030_194_000_000, gpu=1)
+    assert ledger.owners_bytes == {
+        "driver_reserved": 644_939_776,
+        "free": 4_401_397_760,
+        "unattributed": 15_138_816,
+        "other_processes": 6_985_613_312,
+        "kv_active": 125_463_166_976,  # 119,651 of 119,997 blocks of 1,048,576 bytes
+        "kv_unsplit": 345 * 1_048_576,
+        "kv_null": 1_048_576,
+        "weights": 8_032_625_152,
+        "graph_pool": 195_035_136,  # of which tensors hold 33,554,432
+        "torch_other": 134_182_649_856 - 125_825_974_272 - 8_032_625_152 - 33_554_432,
+        "allocator_slack": 135_434_076_160 - 134_182_649_856 - (195_035_136 - 33_554_432),
+        "non_torch": 138_707_730_432 - 135_434_076_160,
+    }
+    assert ledger.reasons == ()
+
+
+def test_gpus_of_two_engines_have_the_blocks_of_their_own_engine() -> None:
+    # the pools are alike: 56,080 blocks of 2,097,152 bytes
+    both = [ledger_at(ENGINES, 1_795_978_276_900_000_000, gpu) for gpu in (0, 1)]
+    assert [ledger.owners_bytes["kv_active"] for ledger in both] == [
+        56_003 * 2_097_152,
+        55_959 * 2_097_152,
+    ]
+    assert both[0].owners_bytes["kv_unsplit"] == 76 * 2_097_152
+    assert both[1].owners_bytes["kv_cached"] == 53 * 2_097_152
+    assert both[1].owners_bytes["kv_free"] == 67 * 2_097_152
+    others = [ledger.owners_bytes["other_processes"] for ledger in both]
+    assert others == [543_162_368, 6_985_613_312]
+
+
+@pytest.mark.parametrize("path", ALL, ids=[path.name.partition(".")[0] for path in ALL])
 def test_owners_always_sum_to_total_and_none_is_negative(path: Path) -> None:
     seen = 0
     for moment in moments(path):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.recordings import bundled_path
+from exporter.recordings import DEMO, bundled_path
 from tests.daemon import running, samples_of
 from tests.golden.capture import GOLDEN, exposition, without_own
 
@@ -105,7 +105,7 @@ def test_two_scrapes_of_a_frozen_replay_differ_only_in_the_exporters_own() -> No
 def test_a_replay_says_so_everywhere() -> None:
     with running("demo") as daemon:
         daemon.wait_for(lambda samples: f"vllm_engine_up{{{ENGINE}}}" in samples)
-        assert daemon.samples()['vllm_memory_exporter_replay{recording="h200_exhaustion"}'] == 1
-        assert "Replay of <b>h200_exhaustion</b>" in daemon.get("/")[1].decode()
-        assert b'"replay":"h200_exhaustion"' in daemon.get("/api/view")[1]
+        assert daemon.samples()[f'vllm_memory_exporter_replay{{recording="{DEMO}"}}'] == 1
+        assert f"Replay of <b>{DEMO}</b>" in daemon.get("/")[1].decode()
+        assert f'"replay":"{DEMO}"'.encode() in daemon.get("/api/view")[1]
         assert any("replaying" in line for line in daemon.log)

@@ -59,8 +59,35 @@ RUNS = [
         at_s=10.0,
         imbalance_bytes=None,
     ),
+    Run(
+        path=bundled_path("h200x2_exhaustion"),
+        gpus=2,
+        ranks={("vllm-0", "0"): {0: 0, 1: 1}},
+        tenant=(1816, 1, {0: 543_162_368, 1: 6_985_613_312}),
+        at_s=85.0,
+        imbalance_bytes={
+            "torch_other": 134_182_653_952 - 134_182_649_856,  # allocated; the rest is the same
+            "allocator_slack": 4_096,
+            "non_torch": 0,
+            "other_processes": 6_985_613_312 - 543_162_368,
+            "free": 10_843_848_704 - 4_401_397_760,
+            "weights": 0,
+            "kv_pool": 0,
+            "graph_pool": 0,
+            "torch_reserved": 0,
+            "allocator_gap": 4_096,
+        },
+    ),
+    Run(
+        path=HERE / "h200x2_engines.jsonl.gz",
+        gpus=2,
+        ranks={("vllm-0", "0"): {0: 0}, ("vllm-0", "1"): {0: 1}},
+        tenant=(3752, 1, {0: 543_162_368, 1: 6_985_613_312}),
+        at_s=55.0,
+        imbalance_bytes=None,
+    ),
 ]
-IDS = [run.path.stem for run in RUNS]
+IDS = [run.path.name.partition(".")[0] for run in RUNS]
 
 
 @pytest.fixture(scope="module", params=RUNS, ids=IDS)

@@ -73,7 +73,8 @@ def test_a_part_of_a_recording_can_be_looked_at() -> None:
 
 
 def test_a_running_daemon_is_asked_over_http() -> None:
-    with running("demo", "--replay.freeze-at", "25") as daemon:
+    path = str(bundled_path("h200_exhaustion"))
+    with running("serve", "--replay", path, "--replay.freeze-at", "25") as daemon:
         result = run("doctor", "--url", f"http://{daemon.address}", "--for", "1s", "--json")
         bare = run("doctor", "--url", daemon.address, "--for", "100ms", "--json")
     assert (result.returncode, result.stderr) == (1, "")

@@ -19,6 +19,8 @@ RECORDINGS = {
     "preemption": GOLDEN / "preemption.jsonl.gz",
     "tp4_cotenant": bundled_path("tp4_cotenant"),
     "h200_exhaustion": bundled_path("h200_exhaustion"),
+    "h200x2_exhaustion": bundled_path("h200x2_exhaustion"),
+    "h200x2_engines": GOLDEN / "h200x2_engines.jsonl.gz",
 }
 
 
@@ -31,6 +33,14 @@ FIRED = {
     "h200_exhaustion": (
         {CO_TENANT: 20, KV_EXHAUSTED: 25},
         {CO_TENANT: 30, KV_EXHAUSTED: 35},
+    ),
+    "h200x2_exhaustion": (
+        {CO_TENANT: 80, KV_EXHAUSTED: 65},
+        {CO_TENANT: 90, KV_EXHAUSTED: 65},
+    ),
+    "h200x2_engines": (
+        {CO_TENANT: 50, KV_EXHAUSTED: 45},
+        {CO_TENANT: 60, KV_EXHAUSTED: 50},
     ),
 }
 

@@ -90,6 +90,13 @@ def test_an_exhausted_pool_is_told_with_figures_and_times() -> None:
     )
 
 
+def test_what_is_free_after_an_engine_has_ended_says_nothing_of_it() -> None:
+    last = at(30, engines=(engine(usage_window=FULL, counters__preemptions=20),))
+    ended = at(40, engines=(engine(is_up=False),), devices=(gpu(sample__memory__free_bytes=9 * S),))
+    evidence = found(diagnosis_of(at(0), last, ended), "kv_exhausted").evidence
+    assert not [line for line in evidence if "free at the end" in line]
+
+
 @pytest.mark.parametrize(
     ("changes", "verdict"),
     [
@@ -102,6 +109,15 @@ def test_an_exhausted_pool_is_told_with_figures_and_times() -> None:
             {"counters__hit_tokens": 9_500.0, "usage_window": FULL, "counters__evictions": 50},
             "watch",
         ),
+        (
+            {
+                "counters__hit_tokens": 9_500.0,
+                "usage_window": FULL,
+                "counters__evictions": 50,
+                "counters__preemptions": 20,
+            },
+            "ok",
+        ),
         ({"counters__hit_tokens": 9_500.0, "usage_window": FULL, "counters__evictions": 19}, "ok"),
         ({"counters__hit_tokens": 9_500.0, "counters__evictions": 50}, "ok"),
         ({"counters__hit_tokens": 9_000.0, "facts__enable_prefix_caching": False}, "ok"),
@@ -113,6 +129,7 @@ def test_an_exhausted_pool_is_told_with_figures_and_times() -> None:
         "large blocks that hit",
         "usual blocks",
         "too little pool",
+        "an exhausted pool",
         "nothing evicted",
         "pool with room",
         "switched off",
@@ -248,7 +265,7 @@ def test_a_co_tenant_that_went_is_told_if_it_was_there_in_this_time(
 def test_a_gpu_that_a_co_tenant_filled_is_one_finding_not_two() -> None:
     full = tenant(id=2, kind="pressure")
     diagnosis = diagnosis_of(at(0), at(30, conflicts=(tenant(), full)))
-    assert f"cuda:0 was full {SINCE}" in found(diagnosis, "co_tenant").evidence
+    assert f"cuda:0 was nearly full {SINCE}" in found(diagnosis, "co_tenant").evidence
 
 
 def test_a_gpu_that_expected_processes_filled_is_told_by_the_one_that_grew_most() -> None:

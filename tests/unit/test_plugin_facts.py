@@ -1,5 +1,6 @@
 """Settings and facts out of strange surroundings: what cannot be used is left out."""
 
+import multiprocessing
 from types import SimpleNamespace
 from typing import Any
 
@@ -85,6 +86,30 @@ def test_what_an_engine_does_not_tell_is_not_there() -> None:
     assert facts["gpu_memory_utilization"] is None
     assert facts["num_gpu_blocks"] is None
     assert engine_facts(None)["max_model_len"] is None
+
+
+@pytest.mark.parametrize(
+    ("size", "index", "process", "told"),
+    [
+        (1, 0, "EngineCore", 1),
+        (1, 1, "EngineCore", None),
+        (1, 0, "EngineCore_DP0", None),
+        (1, 1, "EngineCore_DP1", None),
+        (4, 3, "EngineCore_DP3", 4),
+        (None, 0, "EngineCore", None),
+    ],
+    ids=["alone", "dense, by index", "dense, by name", "dense, by both", "experts", "not told"],
+)
+def test_a_size_that_vllm_reset_in_a_data_parallel_engine_is_not_told(
+    size: int | None, index: int, process: str, told: int | None
+) -> None:
+    of_engine = config(data_parallel_size=size, data_parallel_index=index)
+    this = multiprocessing.current_process()
+    own_name, this.name = this.name, process
+    try:
+        assert engine_facts(of_engine)["data_parallel_size"] == told
+    finally:
+        this.name = own_name
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 
 from exporter.clock import SystemClock
 from exporter.errors import RecordingError
-from exporter.recordings import DEMO, bundled_path
+from exporter.recordings import bundled_path
 from exporter.records.trace import PluginStatus, TraceRecord
 from exporter.sources.recording import Recording
 from exporter.sources.trace import TraceSource
@@ -32,7 +32,7 @@ REQUIRED = ("v", "ts_unix_ns", "replica", "engine", "interval_s", "rank")
 def recorded_lines() -> dict[str, dict[str, Any]]:
     """The longest line of each type that a plugin wrote in a recorded session."""
     lines: dict[str, dict[str, Any]] = {}
-    for text in sorted(bundled_path(DEMO).read_text().splitlines(), key=len):
+    for text in sorted(bundled_path("h200_exhaustion").read_text().splitlines(), key=len):
         line = json.loads(text)
         if line["type"] in TYPES:
             lines[line["type"]] = line

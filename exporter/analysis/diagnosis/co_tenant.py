@@ -53,7 +53,7 @@ def _judged(conflict: Conflict, full: Sequence[Conflict], history: History) -> J
     else:
         taken = f"took {grown} of {primary}, its primary GPU"
     evidence = [f"{taken}, {_times(conflict)}"]
-    evidence += [f"{primary} was full {_times(each)}" for each in full]
+    evidence += [f"{primary} was nearly full {_times(each)}" for each in full]
     evidence += _victims(conflict.uuid, history)
     evidence += [
         f"took {gigabytes(growth_bytes)} of {_gpu(uuid, history)}"

@@ -51,7 +51,7 @@ def _judged(engine: EngineHistory, history: History) -> Judgement:
         return Judged(subject=name, evidence=tuple(evidence))
     if engine.exhaustion_seconds:
         evidence.append(f"at its present trend full in {engine.exhaustion_seconds:.0f} s")
-    free_bytes = _least_free_bytes(engine, history)
+    free_bytes = _least_free_bytes(engine, history) if engine.is_up else None
     if free_bytes is not None:
         evidence.append(f"its fullest GPU has {gigabytes(free_bytes)} free at the end")
     return Judged(subject=name, verdict=verdict, evidence=tuple(evidence), advice=_ADVICE)
@@ -65,7 +65,10 @@ def _verdict(usage_peak: float, preemptions: float) -> Verdict:
 
 
 def _least_free_bytes(engine: EngineHistory, history: History) -> int | None:
-    """Free bytes of the GPU of its workers that has least; None when no GPU is known."""
+    """Free bytes at the end of the GPU of its workers that has least; None: no GPU is known.
+
+    Tells nothing once the engine has ended and given its memory back.
+    """
     free = []
     for rank in history.ranks_of(engine):
         device = history.devices.get(rank.torch.uuid or "")

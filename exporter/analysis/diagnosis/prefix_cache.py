@@ -51,6 +51,11 @@ def _judged(engine: EngineHistory) -> Judgement:
             advice=f"A shared prefix shorter than {block_size} tokens never hits: lower"
             " --block-size where the model allows it, or share longer prefixes.",
         )
+    if engine.preemptions and engine.preemptions.growth:
+        return Judged(
+            subject=name,
+            evidence=(told, "low, but prefixes find no room where running requests lose theirs"),
+        )
     usage, evictions = engine.usage_peak, engine.evictions
     if usage and usage.value >= CROWDED_USAGE_RATIO and evictions and evictions.growth:
         return Judged(
@@ -61,9 +66,9 @@ def _judged(engine: EngineHistory) -> Judgement:
                 f"running requests took up to {usage.value:.3f} of the pool",
                 f"{evictions.growth:.0f} cached blocks were evicted in this time",
             ),
-            advice="Prefixes are evicted before they are asked for again: give the pool more blocks"
-            " (--gpu-memory-utilization, --kv-cache-dtype fp8), lower --max-num-seqs, or route"
-            " requests with the same prefix to the same replica.",
+            advice="If prompts share prefixes, these are evicted before they are asked for again:"
+            " give the pool more blocks (--gpu-memory-utilization, --kv-cache-dtype fp8), lower"
+            " --max-num-seqs, or route requests with the same prefix to the same replica.",
         )
     return Judged(
         subject=name,
