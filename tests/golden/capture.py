@@ -18,6 +18,7 @@ GOLDEN = {
     HERE / "h200x2_exhaustion_at_85s.txt": (bundled_path("h200x2_exhaustion"), 85.0),
     HERE / "h200x2_exhaustion_at_107s.txt": (bundled_path("h200x2_exhaustion"), 107.0),
     HERE / "h200x2_engines_at_55s.txt": (HERE / "h200x2_engines.jsonl.gz", 55.0),
+    HERE / "h200_complete_scrape.txt": (HERE / "h200_complete.jsonl.gz", 15.2),
     HERE / "h200_torch_at_26s.txt": (HERE / "h200_torch.jsonl", 26.0),
 }
 """File → the recording that it is of, and where that is frozen (seconds)."""
