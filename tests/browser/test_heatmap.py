@@ -151,3 +151,24 @@ def test_keys_move_a_cursor_and_are_spoken(ladder: Daemon, open_page: OpenPage) 
     assert page.text("#card .value") == "1.0000"
     page.page.keyboard.press("Escape")
     assert page.at("#card").is_hidden()
+
+
+def test_a_label_on_stripes_stands_on_a_plain_ground(ladder: Daemon, open_page: OpenPage) -> None:
+    page = open_page(ladder.address)
+    pixels = page.evaluate(_LABEL_ON_STRIPES, "KV cached + free 90.00 GB")
+    assert all(max(pixel) - min(pixel) <= 2 for pixel in pixels)  # of ground and text alone
+    assert [255, 255, 255] in pixels
+    assert min(sum(pixel) for pixel in pixels) < 3 * 64
+
+
+_LABEL_ON_STRIPES = """async (text) => {
+  const { paintMemory } = await import("/static/paint.js");
+  const canvas = Object.assign(document.createElement("canvas"), { width: 400, height: 26 });
+  const look = { scale: 1, surface: "#fff", text: "#000", track: "#ddd", gap: "#ccc" };
+  paintMemory(canvas, [{ total: 100e9, owners: { kv_unsplit: 90e9, free: 10e9 } }], look);
+  const pen = canvas.getContext("2d");
+  pen.font = "12px Arial, sans-serif";
+  const wide = Math.floor(pen.measureText(text).width);
+  const { data } = pen.getImageData(4, 7, wide, 12);
+  return Array.from({ length: 12 * wide }, (_, at) => [...data.slice(4 * at, 4 * at + 3)]);
+}"""

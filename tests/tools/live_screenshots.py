@@ -18,9 +18,7 @@ from tests.daemon import running
 DESKTOP = {"width": 1280, "height": 720}
 TALL = {"width": 1280, "height": 1000}
 PHONE = {"width": 390, "height": 844}
-DEMO_AT_S = (
-    "97"  # of its second lap: the pool is full, requests are preempted, a co-tenant is there
-)
+DEMO_AT_S = "88"  # the pool has filled up, requests were preempted, a co-tenant is there
 
 
 def main() -> None:

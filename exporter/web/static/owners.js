@@ -1,6 +1,6 @@
 // Who can own a GPU's memory: the words of the ledger in stacking order, with colours.
 // Neighbours differ in lightness as well as in hue; what is known only together is striped. On a
-// `light` colour text is black.
+// `light` colour text is black, on stripes it has a ground of its own.
 
 import { node } from "./dom.js";
 

@@ -84,16 +84,23 @@ export function paintMemory(canvas, bars, look) {
       if (wide === 0 || owner.key === "free") continue;
       pen.fillStyle = owner.striped ? stripes(pen, owner.colour, look.surface) : owner.colour;
       pen.fillRect(x, y, wide > 3 ? wide - 1 : wide, tall);
-      if (tall >= 16) paintLabel(pen, owner, `${gigabytes(size)} GB`, x + 5, y + tall / 2, wide - 10);
+      if (tall < 16) continue;
+      const box = { x: x + 5, y: y + tall / 2, room: wide - 10 };
+      paintLabel(pen, owner, `${gigabytes(size)} GB`, box, look);
     }
   });
 }
 
-/** Name and size of a bar's part, or its size alone, where there is room. */
-function paintLabel(pen, { label, light }, size, x, y, room) {
+/** Name and size of a bar's part, or its size alone, where there is room; on stripes, on a ground. */
+function paintLabel(pen, { label, light, striped }, size, { x, y, room }, look) {
   pen.font = "12px Arial, sans-serif";
   pen.textBaseline = "middle";
-  pen.fillStyle = light ? "#000" : "#fff";
   const text = [`${label} ${size}`, size].find((one) => pen.measureText(one).width <= room);
-  if (text) pen.fillText(text, x, y + 0.5);
+  if (!text) return;
+  if (striped) {
+    pen.fillStyle = look.surface;
+    pen.fillRect(x - 3, y - 8, pen.measureText(text).width + 6, 16);
+  }
+  pen.fillStyle = striped ? look.text : light ? "#000" : "#fff";
+  pen.fillText(text, x, y + 0.5);
 }
