@@ -170,7 +170,7 @@ def serve(**flags: object) -> None:
 @_with(SOURCE_OPTIONS)
 @_with(WEB_OPTIONS)
 def demo(**flags: object) -> None:
-    """Run the daemon on the bundled recording of a full KV cache; no GPU needed."""
+    """Run the daemon on a recorded incident; no GPU needed."""
     from exporter.commands import serve as command
 
     load_again = _loader(flags, is_demo=True)
