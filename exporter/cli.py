@@ -110,6 +110,12 @@ WEB_OPTIONS = (
         help="Where Prometheus scrapes.  [default: /metrics]",
     ),
     click.option(
+        "--web.config.file",
+        "web_config_file",
+        metavar="FILE",
+        help="TLS, passwords and headers, in the format of Prometheus's exporter-toolkit.",
+    ),
+    click.option(
         "--web.enable-lifecycle",
         "web_enable_lifecycle",
         is_flag=True,

@@ -25,6 +25,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     web_listen_address: str = ":10411"
     web_telemetry_path: str = "/metrics"
     web_enable_lifecycle: bool = False
+    web_config_file: str | None = None
     log_level: str = "info"
     log_format: str = "logfmt"
     nvml_enabled: bool = True
@@ -225,6 +226,13 @@ _TABLE = {
             _switch,
             "true | false",
             fixed_because="its pages are set up",
+        ),
+        _Setting(
+            "web.config.file",
+            "web_config_file",
+            _text,
+            "the name of a file with TLS and passwords, in exporter-toolkit's format",
+            fixed_because="only what stands in the file can change",
         ),
         _Setting("log.level", "log_level", _one_of(*LOG_LEVELS), " | ".join(LOG_LEVELS)),
         _Setting("log.format", "log_format", _one_of(*LOG_FORMATS), " | ".join(LOG_FORMATS)),

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from prometheus_client.parser import text_string_to_metric_families
 
 TIMEOUT_S = 30.0
-_ADDRESS = re.compile(r"serves at http://([\d.]+:\d+)")
+_ADDRESS = re.compile(r"serves at https?://([\d.]+:\d+)")
 
 
 class Daemon:

@@ -7,25 +7,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
 from types import FrameType
+from typing import Generic, TypeVar
 
 from exporter.errors import ConfigError
-from exporter.log_format import configure
-from exporter.settings import Settings
+
+Loaded = TypeVar("Loaded")
 
 log = logging.getLogger(__name__)
 
 
-class Reloading:
+class Reloading(Generic[Loaded]):
     """One load after the other, whoever asks for it.
 
-    Args: load: reads the settings anew. apply: takes them, None when none could be read.
+    Args: load: reads the settings anew. take: puts them in force; gets None when none could be
+        read. Both raise ConfigError.
     """
 
-    def __init__(
-        self, load: Callable[[], Settings], apply: Callable[[Settings | None], None]
-    ) -> None:
+    def __init__(self, load: Callable[[], Loaded], take: Callable[[Loaded | None], None]) -> None:
         self._load = load
-        self._apply = apply
+        self._take = take
         self._lock = threading.Lock()
         self._signals: SimpleQueue[bool] = SimpleQueue()  # the one queue that a handler may fill
 
@@ -36,15 +36,14 @@ class Reloading:
         """
         with self._lock:
             try:
-                settings = self._load()
+                loaded = self._load()
             except ConfigError as exc:
-                self._apply(None)
+                self._take(None)
                 raise _told(exc) from exc
             try:
-                self._apply(settings)
+                self._take(loaded)
             except ConfigError as exc:
                 raise _told(exc) from exc
-            configure(settings.log_level, settings.log_format)
             log.info("settings loaded again")
 
     @contextmanager

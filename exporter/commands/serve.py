@@ -2,10 +2,14 @@
 
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from starlette.types import ASGIApp
 
 from exporter import __version__, app
 from exporter.commands.driver_release import toggled_by_sigusr1
 from exporter.commands.reloading import Reloading
+from exporter.log_format import configure
 from exporter.settings import Settings
 from exporter.views.metrics.exposition import Exposition
 from exporter.web.listener import listen, url_of
@@ -14,6 +18,10 @@ from exporter.web.live_stream import LiveStreams
 from exporter.web.routes import make_app
 from exporter.web.server import WebServer
 from exporter.web.site import Site
+
+if TYPE_CHECKING:
+    from exporter.web.guarded import Guarded
+    from exporter.web.web_config import WebConfig
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +36,20 @@ def run(settings: Settings, load_again: Callable[[], Settings]) -> None:
     feed = LiveFeed(running.pipeline.interval_s, running.clock)
     running.pipeline.subscribe(feed.observe)
     live = LiveStreams(feed)
-    reloading = Reloading(load_again, running.reload)
+    guarded: Guarded | None = None
+
+    def load() -> "tuple[Settings, WebConfig | None]":
+        return load_again(), guarded.read_again() if guarded else None
+
+    def take(loaded: "tuple[Settings, WebConfig | None] | None") -> None:
+        changed, web_config = loaded or (None, None)
+        running.reload(changed)
+        if changed is not None:
+            configure(changed.log_level, changed.log_format)
+        if guarded is not None and web_config is not None:
+            guarded.take(web_config)
+
+    reloading = Reloading(load, take)
     site = Site(
         current_view=lambda: running.pipeline.view,
         render=Exposition().render,
@@ -38,9 +59,20 @@ def run(settings: Settings, load_again: Callable[[], Settings]) -> None:
         reload=reloading.reload if settings.web_enable_lifecycle else None,
     )
     web_app = make_app(site, running.start, running.stop)
+    if settings.web_config_file is not None:
+        guarded = _guarded(web_app, settings.web_config_file)
+    tls = guarded.tls if guarded else None
     if settings.replay is not None:
         log.warning("replaying %s: the figures are not of this machine", settings.replay)
+    url = url_of(listener, "https" if tls else "http")
     with toggled_by_sigusr1(running.toggle_driver_release), reloading.on_sighup():
-        log.info("vllm-memory-exporter %s serves at %s", __version__, url_of(listener))
-        WebServer(web_app, listener, live.end).run()
+        log.info("vllm-memory-exporter %s serves at %s", __version__, url)
+        WebServer(guarded or web_app, listener, live.end, tls).run()
     log.info("ended")
+
+
+def _guarded(web_app: ASGIApp, file: str) -> "Guarded":
+    """Imported only here: bcrypt and YAML are large, and most run without a web config."""
+    from exporter.web.guarded import Guarded
+
+    return Guarded(web_app, file)

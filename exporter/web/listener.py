@@ -37,12 +37,12 @@ def listen(address: str) -> socket.socket:
     return listener
 
 
-def url_of(listener: socket.socket) -> str:
+def url_of(listener: socket.socket, scheme: str = "http") -> str:
     """Where a browser on this machine reaches the socket, with its real port."""
     host, port = listener.getsockname()[:2]
     if host in ("::", "0.0.0.0"):  # noqa: S104 (compared, not bound)
         host = "localhost"
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _parse(address: str) -> tuple[str, int]:

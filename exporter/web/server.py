@@ -3,12 +3,14 @@
 import asyncio
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import HANDLED_SIGNALS, Server
@@ -21,12 +23,17 @@ class WebServer:
     """Serves an application on a socket that listens already."""
 
     def __init__(
-        self, app: Starlette, listener: socket.socket, on_end: Callable[[], None] = lambda: None
+        self,
+        app: ASGIApp,
+        listener: socket.socket,
+        on_end: Callable[[], None] = lambda: None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         """`on_end` is called when it begins to end: who streams must let go then."""
         self._listener = listener
         self._server = _QuietServer(
-            Config(
+            _Config(
+                tls,
                 app,
                 loop="asyncio",
                 http=_Connection,
@@ -54,6 +61,18 @@ class WebServer:
     def request_stop(self) -> None:
         """Make `run` return soon; any thread may call it, also before `run`."""
         self._server.should_exit = True
+
+
+class _Config(Config):
+    """uvicorn's, with a TLS context that is made already."""
+
+    def __init__(self, tls: ssl.SSLContext | None, app: ASGIApp, **options: Any) -> None:  # noqa: ANN401 (uvicorn's own)
+        super().__init__(app, **options)
+        self._tls = tls
+
+    def load(self) -> None:
+        super().load()
+        self.ssl = self._tls
 
 
 class _Connection(H11Protocol):

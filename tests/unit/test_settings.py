@@ -110,8 +110,8 @@ def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
             "trace: {path: /a}\nnvm: {interval: 1s}",
             "{path}: nvm.interval: no such setting; allowed: conflicts.expected_processes,"
             " engine.url, kubernetes.pod-resources, log.format, log.level, nvml.enabled,"
-            " nvml.gpm, nvml.interval, replay, replay.freeze-at, trace.path, web.enable-lifecycle,"
-            " web.listen-address, web.telemetry-path",
+            " nvml.gpm, nvml.interval, replay, replay.freeze-at, trace.path, web.config.file,"
+            " web.enable-lifecycle, web.listen-address, web.telemetry-path",
             id="unknown-key",
         ),
         pytest.param(
