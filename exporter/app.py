@@ -53,6 +53,7 @@ class App:
         """Let go of the NVIDIA driver within two seconds, or take it up again."""
         if self._source_set is not None:
             self._source_set.session.toggle_release()
+            self._runner.hurry()
 
     def reload(self, settings: Settings | None) -> None:
         """Go on with other settings, with all windows and counts; None: they could not be read.

@@ -26,7 +26,7 @@ class Runner:
     def __init__(self, sources: Sequence[Source], clock: Clock) -> None:
         self._clock = clock
         self._stop = threading.Event()
-        self._deliver: Deliver = lambda _reading: None
+        self._deliver: Deliver | None = None
         self._loops = {source: SourceLoop(source, clock) for source in sources}
         self._threads: dict[Source, threading.Thread] = {}
         self._watcher = threading.Thread(target=self._watch, name="source-watch", daemon=True)
@@ -35,11 +35,11 @@ class Runner:
         """Start reading; `deliver` gets each reading on its reading thread and must be quick."""
         self._deliver = deliver
         for source in self._loops:
-            self._start(source)
+            self._start(source, deliver)
         self._watcher.start()
 
     def replace(self, sources: Sequence[Source], timeout_s: float) -> list[str]:
-        """Read these from now on; those that are read already go on, and are read at once.
+        """Read these from now on, or from `start` on; those that are read already, at once.
 
         Sources that are not among them are closed. Returns the threads of those that still hang in
         a read after the timeout.
@@ -53,9 +53,14 @@ class Runner:
         for source, loop in self._loops.items():
             if source in former:
                 loop.hurry()
-            else:
-                self._start(source)
+            elif self._deliver is not None:
+                self._start(source, self._deliver)
         return hanging
+
+    def hurry(self) -> None:
+        """Read all sources now."""
+        for loop in self._loops.values():
+            loop.hurry()
 
     def stop(self, timeout_s: float) -> list[str]:
         """Stop reading; returns the threads that still hang in a read after the timeout.
@@ -65,10 +70,10 @@ class Runner:
         self._stop.set()
         return self._end(list(self._loops), timeout_s)
 
-    def _start(self, source: Source) -> None:
+    def _start(self, source: Source, deliver: Deliver) -> None:
         loop = self._loops[source]
         self._threads[source] = threading.Thread(
-            target=loop.run, args=(self._deliver,), name=f"source-{loop.name}", daemon=True
+            target=loop.run, args=(deliver,), name=f"source-{loop.name}", daemon=True
         )
         self._threads[source].start()
 
@@ -128,7 +133,7 @@ class SourceLoop:
         self._source.close()
 
     def hurry(self) -> None:
-        """Read now, whenever the next read was due: its settings may have changed."""
+        """Read now, whenever the next read was due: what it is to do may have changed."""
         self._wake.set()
 
     def end(self) -> None:

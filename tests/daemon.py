@@ -69,12 +69,12 @@ class Daemon:
                     raise TimeoutError(f"no line {pattern.pattern!r} in {self.log}")
                 self._has_line.wait(0.1)
 
-    def terminate(self) -> tuple[int, float]:
-        """Send SIGTERM; exit code and seconds until the process was gone."""
-        started_s = time.monotonic()
+    def terminate(self) -> int:
+        """Send SIGTERM, and wait for the process and the last line of its log; the exit code."""
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(TIMEOUT_S)
-        return code, time.monotonic() - started_s
+        self._reader.join(TIMEOUT_S)
+        return code
 
     def close(self) -> None:
         """End it however it stands."""

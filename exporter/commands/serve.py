@@ -1,14 +1,16 @@
 """`serve` and `demo`: the daemon, until SIGTERM or SIGINT."""
 
 import logging
+import signal
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp
 
 from exporter import __version__, app
-from exporter.commands.driver_release import toggled_by_sigusr1
-from exporter.commands.reloading import Reloading
+from exporter.commands.errands import Errands
+from exporter.commands.reloading import reload
 from exporter.log_format import configure
 from exporter.settings import Settings
 from exporter.views.metrics.exposition import Exposition
@@ -27,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 def run(settings: Settings, load_again: Callable[[], Settings]) -> None:
-    """Serve until told to end; at SIGHUP take what `load_again` gives.
+    """Serve until told to end; at SIGHUP take what `load_again` gives, at SIGUSR1 let go of NVML.
 
     Raises: ConfigError, RecordingError, ExporterError: it cannot start; the text says why.
     """
@@ -49,14 +51,15 @@ def run(settings: Settings, load_again: Callable[[], Settings]) -> None:
         if guarded is not None and web_config is not None:
             guarded.take(web_config)
 
-    reloading = Reloading(load, take)
+    errands = Errands()
+    reloading = partial(reload, load, take)
     site = Site(
         current_view=lambda: running.pipeline.view,
         render=Exposition().render,
         clock=running.clock,
         live=live,
         telemetry_path=settings.web_telemetry_path,
-        reload=reloading.reload if settings.web_enable_lifecycle else None,
+        reload=partial(errands.ask, reloading) if settings.web_enable_lifecycle else None,
     )
     web_app = make_app(site, running.start, running.stop)
     if settings.web_config_file is not None:
@@ -65,9 +68,15 @@ def run(settings: Settings, load_again: Callable[[], Settings]) -> None:
     if settings.replay is not None:
         log.warning("replaying %s: the figures are not of this machine", settings.replay)
     url = url_of(listener, "https" if tls else "http")
-    with toggled_by_sigusr1(running.toggle_driver_release), reloading.on_sighup():
+    server = WebServer(guarded or web_app, listener, live.end, tls)
+    with (
+        server.ended_by_signals(),
+        errands.at_signals(
+            {signal.SIGHUP: reloading, signal.SIGUSR1: running.toggle_driver_release}
+        ),
+    ):
         log.info("vllm-memory-exporter %s serves at %s", __version__, url)
-        WebServer(guarded or web_app, listener, live.end, tls).run()
+        server.run()
     log.info("ended")
 
 

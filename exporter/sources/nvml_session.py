@@ -23,7 +23,7 @@ class NvmlSession:
     """What the source that opens NVML tells its guests; any thread may ask.
 
     `handles`: None while no GPU is open and guests must let go. `is_released`: the operator wants
-    all handles let go; set from outside, also by a signal handler.
+    all handles let go; set from outside.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class NvmlSession:
         return bool(self._guests)
 
     def toggle_release(self) -> None:
-        """Have all handles let go, or taken up again; a signal handler may call it."""
+        """Have all handles let go, or taken up again."""
         self.is_released = not self.is_released
 
     def publish(self, handles: Handles | None) -> None:

@@ -60,7 +60,7 @@ class Pages:
         if self._site.reload is None:
             return PlainTextResponse("not enabled; see --web.enable-lifecycle\n", status_code=403)
         try:
-            await asyncio.to_thread(self._site.reload)
+            await asyncio.wrap_future(self._site.reload())
         except ConfigError as exc:
             return PlainTextResponse(f"the former settings stay:\n{exc}\n", status_code=500)
         return PlainTextResponse("reloaded\n")

@@ -4,9 +4,8 @@ import asyncio
 import signal
 import socket
 import ssl
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
 from typing import Any
 
@@ -52,15 +51,26 @@ class WebServer:
         )
 
     def run(self) -> None:
-        """Serve until SIGTERM, SIGINT or `request_stop`; then end within GRACE_S and a little.
-
-        Signals count only when this runs in the main thread.
-        """
+        """Serve until `request_stop`; then end within GRACE_S and a little."""
         self._server.run(sockets=[self._listener])
 
     def request_stop(self) -> None:
-        """Make `run` return soon; any thread may call it, also before `run`."""
+        """Make `run` return soon; any thread and signal handler may call it, also before `run`."""
         self._server.should_exit = True
+
+    @contextmanager
+    def ended_by_signals(self) -> Iterator[None]:
+        """Within the block SIGTERM and SIGINT are a `request_stop`; main thread only."""
+
+        def on_signal(_number: int, _frame: FrameType | None) -> None:
+            self.request_stop()
+
+        former = {number: signal.signal(number, on_signal) for number in HANDLED_SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in former.items():
+                signal.signal(number, handler)
 
 
 class _Config(Config):
@@ -84,7 +94,7 @@ class _Connection(H11Protocol):
 
 
 class _QuietServer(Server):
-    """uvicorn's server, but a signal that ended it is not raised again: that exit is a success."""
+    """uvicorn's server without its signal handlers: it raises the signal again that ended it."""
 
     def __init__(self, config: Config, on_end: Callable[[], None]) -> None:
         super().__init__(config)
@@ -94,17 +104,5 @@ class _QuietServer(Server):
         self._on_end()
         await super().shutdown(sockets)
 
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        former = {number: signal.signal(number, self.handle_exit) for number in HANDLED_SIGNALS}
-        try:
-            yield
-        finally:
-            for number, handler in former.items():
-                signal.signal(number, handler)
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 (uvicorn's)
-        self.should_exit = True
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        return nullcontext()

@@ -1,6 +1,7 @@
 """What the web layer is handed, and whether the newest View is young enough to be shown."""
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from exporter.clock import Clock, SystemClock
@@ -26,15 +27,15 @@ class Site:
     text in a format; called in a thread of its own. `clock`: the one that stamps Views: one that
     stands still, as in a frozen replay, keeps its View fresh for ever. `live`: who looks at the
     live page; nothing happens there unless somebody feeds it. `telemetry_path`: where Prometheus
-    scrapes. `reload`: loads the settings again, which takes a while, and raises ConfigError when
-    they stay as they are; None where clients may not ask for it.
+    scrapes. `reload`: has the settings loaded again; what comes of it is a ConfigError when they
+    stay as they are. None where clients may not ask for it.
     """
 
     current_view: Callable[[], View | None]
     render: Callable[[View, TextFormat], bytes]
     clock: Clock
     telemetry_path: str = "/metrics"
-    reload: Callable[[], None] | None = None
+    reload: Callable[[], Future[None]] | None = None
     live: LiveStreams = field(default_factory=lambda: LiveStreams(LiveFeed(1.0, SystemClock())))
 
 

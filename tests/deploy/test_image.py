@@ -129,9 +129,7 @@ def test_the_demo_runs_in_it_and_ends_when_told(image: Image) -> None:
     with running(image, ["demo", *listen]) as daemon:
         samples = daemon.wait_for(lambda samples: LEDGER_SERIES in samples)
         assert samples[LEDGER_SERIES] == 8_596_226_048  # what the recording's co-tenant holds
-        code, seconds = daemon.terminate()
-        assert code == 0
-        assert seconds < 2
+        assert daemon.terminate() == 0
 
 
 @pytest.mark.parametrize("engine_user", ["0:0", "2000:0", "1000650000:0"])

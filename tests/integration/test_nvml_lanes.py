@@ -43,7 +43,7 @@ def test_a_slow_call_that_hangs_leaves_memory_as_it_is_and_does_not_delay_the_en
         samples = daemon.wait_for(lambda samples: samples[SLOW_UP] == 0 and used in samples)
         assert samples[NVML_UP] == 1
         assert ENERGY not in samples
-        assert daemon.terminate()[0] == 0  # while the call goes on for ten minutes
+        assert daemon.terminate() == 0  # while the call goes on for ten minutes
 
 
 def test_a11_a_driver_that_hangs_in_every_lane_does_not_delay_the_end(
@@ -57,7 +57,7 @@ def test_a11_a_driver_that_hangs_in_every_lane_does_not_delay_the_end(
         Scenario(gpus=gpus, delay_s={"*": 600}).write(scenario)
         for source in ("nvml", "nvml_events", "nvml_gpm"):
             daemon.wait_for_log(re.compile(f"source {source}: a read has not come back"))
-        assert daemon.terminate()[0] == 0  # while the call goes on for ten minutes
+        assert daemon.terminate() == 0  # while the call goes on for ten minutes
 
 
 def test_a10_sigusr1_lets_go_of_the_driver_and_takes_it_up_again(
@@ -71,6 +71,17 @@ def test_a10_sigusr1_lets_go_of_the_driver_and_takes_it_up_again(
         daemon.process.send_signal(signal.SIGUSR1)
         wait_for(daemon, UP, 1)
         daemon.wait_for(lambda samples: ENERGY in samples)
+
+
+def test_a10_a_long_interval_does_not_hold_the_driver(
+    driver: tuple[Path, dict[str, str]],
+) -> None:
+    with running("serve", "--nvml.interval", "60s", environment=driver[1]) as daemon:
+        daemon.wait_for(lambda samples: samples.get(UP) == 1)
+        daemon.process.send_signal(signal.SIGUSR1)
+        daemon.wait_for_log(re.compile("source nvml: down: .* let go, as SIGUSR1 asked"))
+        daemon.process.send_signal(signal.SIGUSR1)
+        daemon.wait_for_log(re.compile("source nvml: back"))
 
 
 def test_sigusr1_without_a_driver_changes_nothing() -> None:

@@ -230,9 +230,7 @@ class TestDaemon:
             with running(*asking(socket_path, "--no-nvml")) as daemon:
                 assert kubelet.asked.wait(10)
                 assert pods_in(daemon.wait_for(lambda samples: SOURCE_UP in samples)) == {}
-                code, seconds = daemon.terminate()
-        assert code == 0
-        assert seconds < 2
+                assert daemon.terminate() == 0
         assert not [line for line in daemon.log if "Traceback" in line]
 
     def test_a_missing_socket_is_said_once_with_the_fix(self, socket_path: Path) -> None:
@@ -244,7 +242,7 @@ class TestDaemon:
             samples = daemon.wait_for(lambda samples: samples.get(error, 0) >= 1)
             assert samples[SOURCE_UP] == 0
             assert daemon.get("/-/ready")[0] == 200
-            assert daemon.terminate()[0] == 0
+            assert daemon.terminate() == 0
         about_pods = [line for line in daemon.log if "source pod_resources" in line]
         assert len(about_pods) == 1
         assert "mount the kubelet's directory" in about_pods[0]
@@ -299,4 +297,4 @@ def test_grpc_is_loaded_only_when_it_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "grpc.py").write_text("raise SystemExit('gRPC was loaded')\n")
     with running("serve", "--no-nvml", environment={"PYTHONPATH": str(tmp_path)}) as daemon:
         daemon.wait_for(lambda samples: "gpu_up" not in samples)
-        assert daemon.terminate()[0] == 0
+        assert daemon.terminate() == 0

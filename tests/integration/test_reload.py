@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import re
 import signal
 import time
@@ -171,6 +172,16 @@ def test_the_log_level_changes(daemon: Daemon, config: Config) -> None:
     assert post(daemon)[0] == 200
     daemon.wait_for_log(re.compile("settings loaded again"))
     assert sum("settings loaded again" in line for line in daemon.log) == 1
+
+
+def test_a_load_that_hangs_does_not_keep_the_daemon(daemon: Daemon, config: Config) -> None:
+    config.path.unlink()
+    os.mkfifo(config.path)  # as a file on a server that does not answer: its opening blocks
+    connection = http.client.HTTPConnection(daemon.address, timeout=TIMEOUT_S)
+    connection.request("POST", "/-/reload")
+    assert daemon.get("/-/ready")[0] == 200
+    assert daemon.terminate() == 0
+    connection.close()
 
 
 def test_it_is_a_post_and_nobody_may_unless_it_is_enabled(config: Config) -> None:

@@ -235,6 +235,21 @@ def test_of_replaced_sources_those_that_stay_go_on_at_once_with_their_counts() -
     assert (staying.is_closed, coming.is_closed, leaving.reads) == (True, True, 1)
 
 
+def test_sources_replaced_before_the_start_are_read_by_one_thread_each() -> None:
+    staying, leaving, coming = RareSource("staying"), RareSource("leaving"), RareSource("coming")
+    runner = Runner([staying, leaving], SystemClock())
+    assert runner.replace([staying, coming], timeout_s=10) == []
+    runner.start(lambda _reading: None)
+    names = [thread.name for thread in threading.enumerate()]
+    assert sorted(name for name in names if name.startswith("source-")) == [
+        "source-coming",
+        "source-staying",
+        "source-watch",
+    ]
+    assert runner.stop(timeout_s=10) == []
+    assert leaving.reads == 0
+
+
 def test_health_can_be_asked_for_while_new_reasons_come(clock: ManualClock) -> None:
     class Failing(ScriptedSource):
         reads = 0
