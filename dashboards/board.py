@@ -17,7 +17,7 @@ def mark(name: str, color: str, expr: str, title: str, content: str) -> Json:
         "enable": True,
         "iconColor": color,
         "expr": expr,
-        "step": "15s",
+        "step": "5s",
         "titleFormat": title,
         "textFormat": content,
     }

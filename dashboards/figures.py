@@ -1,9 +1,10 @@
 """Panels of figures at one moment: numbers, bars, tables."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from dashboards.absence import Absence
-from dashboards.panels import PLAIN, Steps, panel
+from dashboards.panels import PLAIN, Steps, named, panel
 from dashboards.queries import Json
 
 
@@ -109,8 +110,11 @@ def table(
 ) -> Json:
     """One line for each set of labels; `columns` orders and names them, others are left out.
 
-    The figure of query A is the column ``Value #A``, or ``Value`` where there is one query.
+    The figure of query A is the column ``Value #A``, or ``Value`` where there is one query. Labels
+    are no figures: a pid has no unit. A figure that one line lacks is a dash there.
     """
+    labels = [title for name, title in columns.items() if not name.startswith("Value")]
+    figures = [title for title in columns.values() if title not in labels]
     return panel(
         "table",
         title,
@@ -121,8 +125,12 @@ def table(
         width=width,
         height=height,
         steps=steps,
-        overrides=overrides,
-        custom={"align": "auto", "filterable": True},
+        overrides=[
+            named(_any_of(labels), is_pattern=True, unit="string"),
+            named(_any_of(figures), is_pattern=True, noValue="–"),
+            *overrides,
+        ],
+        custom={"align": "auto", "filterable": True, "minWidth": 90},
         options={
             "cellHeight": "sm",
             "frameIndex": 0,
@@ -142,6 +150,11 @@ def table(
             },
         ],
     )
+
+
+def _any_of(titles: Sequence[str]) -> str:
+    """A pattern as Grafana writes it, for any of these columns."""
+    return f"/^({'|'.join(map(re.escape, titles))})$/"
 
 
 def _last_value() -> Json:

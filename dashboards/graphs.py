@@ -38,6 +38,7 @@ def timeseries(
         extent=extent,
         overrides=overrides,
         custom={
+            **({"axisSoftMin": 0} if extent[0] is None else {}),  # where 0 is, it is seen
             "drawStyle": "line",
             "fillOpacity": 70 if is_stacked else 8,
             "lineInterpolation": "stepAfter" if is_stepped else "linear",
@@ -51,7 +52,7 @@ def timeseries(
             "legend": {
                 "calcs": ["lastNotNull", "max"],
                 "displayMode": "table",
-                "placement": "bottom",
+                "placement": "right" if is_stacked else "bottom",  # a stack has many parts
                 "showLegend": True,
             },
             "tooltip": {"mode": "multi", "sort": "desc"},
@@ -95,7 +96,7 @@ def heatmap(
         maxDataPoints=400,
         options={
             "calculate": False,
-            "cellGap": 1,
+            "cellGap": 0,  # 400 cells in 600 pixels
             "cellValues": {"unit": "short"}
             if is_histogram
             else {"decimals": 0, "unit": "percentunit"},

@@ -22,6 +22,7 @@ LEDGER = [
         ),
         unit="decbytes",
         no_value=NO_LEDGER,
+        width=24,  # which Grafana shares among the GPUs
         height=10,
         is_stacked=True,
         overrides=LEDGER_COLOURS,

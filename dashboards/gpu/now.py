@@ -58,7 +58,7 @@ NOW = [
         "How often another process grew on an engine's GPU, filled it, or a worker's margin fell "
         "below 0. Normal is 0. The red marks over the panels say when.",
         target(
-            f"sum(increase(gpu_memory_conflicts_total{{{GPU}}}[$__range]))",
+            f"round(sum(increase(gpu_memory_conflicts_total{{{GPU}}}[$__range])))",
             is_instant=True,
         ),
         unit="short",

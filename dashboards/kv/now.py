@@ -43,7 +43,7 @@ NOW = [
         "Preemptions in this time range",
         "Requests that lost their KV blocks to others and had to be computed again. Normal is 0.",
         target(
-            f"sum(increase(vllm_engine_preemptions_total{{{ENGINE}}}[$__range]))",
+            f"round(sum(increase(vllm_engine_preemptions_total{{{ENGINE}}}[$__range])))",
             is_instant=True,
         ),
         unit="short",

@@ -154,6 +154,41 @@ def test_a_heatmap_of_ratios_shows_zeros_gpus_in_order_and_fixed_colours(uid: st
         assert "unit" not in options["yAxis"]
 
 
+@pytest.mark.parametrize("uid", BOARDS)
+def test_a_table_gives_units_to_figures_alone_and_dashes_where_one_is_absent(uid: str) -> None:
+    """Grafana formats any text that reads as a number: pid 670 became 670 B."""
+    for panel in panels(uid, "table"):
+        (organize,) = (one for one in panel["transformations"] if one["id"] == "organize")
+        for name, title in organize["options"]["renameByName"].items():
+            properties = properties_of(panel, title)
+            if name.startswith("Value"):
+                assert properties["noValue"] == "–"
+                assert properties.get("unit") != "string"
+            else:
+                assert properties["unit"] == "string"
+
+
+def properties_of(panel: dict[str, Any], title: str) -> dict[str, Any]:
+    """What overrides make of a column; the last one wins."""
+    found: dict[str, Any] = {}
+    for override in panel["fieldConfig"]["overrides"]:
+        matcher = override["matcher"]
+        pattern = matcher["options"].strip("/")
+        if matcher["id"] == "byRegexp" and not re.search(pattern, title):
+            continue
+        if matcher["id"] == "byName" and pattern != title:
+            continue
+        found |= {one["id"]: one["value"] for one in override["properties"]}
+    return found
+
+
+@pytest.mark.parametrize("uid", BOARDS)
+def test_where_below_zero_is_bad_zero_is_on_the_axis(uid: str) -> None:
+    for panel in panels(uid, "timeseries"):
+        defaults = panel["fieldConfig"]["defaults"]
+        assert defaults.get("min") == 0 or defaults["custom"]["axisSoftMin"] == 0
+
+
 @each_panel
 def test_a_panel_of_fullness_warns_where_the_boards_of_vllm_do(panel: dict[str, Any]) -> None:
     steps = [step["value"] for step in panel["fieldConfig"]["defaults"]["thresholds"]["steps"]]
