@@ -6,6 +6,7 @@ It knows bytes and file names, no record. Every method may raise OSError: its ca
 import os
 import re
 import time
+from contextlib import suppress
 from pathlib import Path
 
 DEAD_AFTER_S = 120.0  # a live writer writes at least every 30 s
@@ -18,7 +19,8 @@ class TraceFile:
     """Appends to `directory/name`; the file before the last rotation is `name.1`.
 
     All trace files of the directory together stay below `max_directory_bytes`: each live writer
-    takes an equal share, half of it for its `.1`, and files of dead processes go first.
+    takes an equal share, half of it for its `.1`, and files of dead processes go first. Everybody
+    may read them and a directory made for them, whatever the umask: the exporter is another user.
     """
 
     def __init__(self, directory: Path, name: str, max_directory_bytes: int) -> None:
@@ -94,11 +96,17 @@ class TraceFile:
             os.close(fd)
 
     def _open(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        directory = self.path.parent
+        if not directory.is_dir():
+            directory.mkdir(parents=True, exist_ok=True)
+            directory.chmod(0o755)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         self._fd = os.open(self.path, flags, 0o644)
         stat = os.fstat(self._fd)
         self._inode, self._size = stat.st_ino, stat.st_size
+        if not self._size:
+            with suppress(OSError):  # a file system without modes
+                os.fchmod(self._fd, 0o644)
 
     def _has_vanished(self) -> bool:
         try:

@@ -39,6 +39,31 @@ def test_a_missing_directory_is_made(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "b" / NAME).read_bytes() == LINE
 
 
+def test_another_user_may_read_it_whatever_the_umask_and_nothing_else_changes(
+    tmp_path: Path,
+) -> None:
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    former = os.umask(0o077)
+    try:
+        write(open_file(private / "made"))
+        write(open_file(private))
+    finally:
+        os.umask(former)
+    modes = {
+        path: path.stat().st_mode & 0o777
+        for path in (private, private / "made", private / "made" / NAME, private / NAME)
+    }
+    assert list(modes.values()) == [0o700, 0o755, 0o644, 0o644]
+
+
+def test_the_mode_of_a_file_that_has_lines_stays(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(LINE)
+    (tmp_path / NAME).chmod(0o600)
+    write(open_file(tmp_path))
+    assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
+
+
 def test_it_rotates_before_it_grows_past_its_share(tmp_path: Path) -> None:
     file = open_file(tmp_path)
     lines = LINE * 100
