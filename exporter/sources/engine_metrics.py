@@ -71,6 +71,7 @@ class EngineMetricsSource:
                 "no_vllm_metrics",
                 f"{self._url.shown} answers without metrics of vLLM",
                 "let --engine.url name vLLM's API server, started without --disable-log-stats",
+                backs_off=False,
             )
         return TraceReading(records=tuple(records), lines={}, dropped_bytes=0, files=0)
 

@@ -26,7 +26,8 @@ def get(url: EngineUrl, timeout_s: float, clock: Clock) -> bytes:
     No proxy is used, and nothing is asked twice.
 
     Raises: SourceUnavailable: reason ``unreachable``, ``timed_out``, ``tls_failed``,
-    ``redirected``, ``http_status``, ``bad_response`` or ``body_too_large``.
+    ``redirected``, ``http_status``, ``bad_response`` or ``body_too_large``. What passes without
+    notice when a server has started does not back off.
     """
     deadline_s = clock.monotonic() + timeout_s
     connect = http.client.HTTPSConnection if url.is_https else http.client.HTTPConnection
@@ -47,6 +48,7 @@ def get(url: EngineUrl, timeout_s: float, clock: Clock) -> bytes:
             "timed_out",
             f"{url.shown} did not answer within {timeout_s:g} s",
             "the server is overloaded or hangs; it is asked again",
+            backs_off=False,
         ) from exc
     except ssl.SSLError as exc:
         raise SourceUnavailable(
@@ -59,6 +61,7 @@ def get(url: EngineUrl, timeout_s: float, clock: Clock) -> bytes:
             "unreachable",
             f"{url.shown}: {exc.strerror or exc}",
             "start vLLM's API server or correct --engine.url",
+            backs_off=False,
         ) from exc
     except (http.client.HTTPException, ValueError) as exc:
         raise SourceUnavailable(
@@ -92,7 +95,12 @@ def _require_ok(url: EngineUrl, response: http.client.HTTPResponse) -> None:
             404: "let --engine.url name vLLM's API server; its metrics are at /metrics",
         }
         fix = fixes.get(status, "see the log of vLLM's API server")
-        raise SourceUnavailable("http_status", f"{url.shown} answers with status {status}", fix)
+        raise SourceUnavailable(
+            "http_status",
+            f"{url.shown} answers with status {status}",
+            fix,
+            backs_off=status < http.client.INTERNAL_SERVER_ERROR,
+        )
 
 
 class _TimedSocket:

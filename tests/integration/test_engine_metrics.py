@@ -75,6 +75,18 @@ def test_a_server_that_goes_away_is_down_and_comes_back(server: EngineServer) ->
         assert daemon.samples()[f"vllm_memory_exporter_{errors}"] >= 1
 
 
+def test_a_server_that_starts_again_is_seen_at_the_next_look(server: EngineServer) -> None:
+    with running("serve", "--no-nvml", "--engine.url", server.url) as daemon:
+        daemon.wait_for(lambda samples: samples.get(UP) == 1)
+        server.status = 503
+        errors = f'{{reason="http_status",source="engine_metrics:{HERE}"}}'
+        series = f"vllm_memory_exporter_source_errors_total{errors}"
+        daemon.wait_for(lambda samples: samples.get(series, 0) >= 6)  # backing off, after 30 s
+        server.status = 200
+        daemon.wait_for(lambda samples: samples.get(UP) == 1)
+        assert daemon.samples()[series] <= 7
+
+
 def test_several_servers_are_several_sources(server: EngineServer) -> None:
     with serving((SAMPLES / "vllm_0.30.0_two_engines.txt").read_bytes()) as other:
         urls = ("--engine.url", server.url, "--engine.url", f"pair={other.url}")

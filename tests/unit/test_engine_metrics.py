@@ -241,7 +241,7 @@ def test_c1_figures_that_every_version_tells_are_missed(asked: Asked) -> None:
 def test_an_answer_without_vllms_metrics_makes_the_source_unavailable(asked: Asked) -> None:
     with pytest.raises(SourceUnavailable) as caught:
         asked.read(b"<html><body>It works!</body></html>")
-    assert caught.value.reason == "no_vllm_metrics"
+    assert (caught.value.reason, caught.value.backs_off) == ("no_vllm_metrics", False)
     assert str(caught.value) == (
         f"{asked.server.url}/metrics answers without metrics of vLLM; let --engine.url name"
         " vLLM's API server, started without --disable-log-stats"
