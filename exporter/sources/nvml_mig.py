@@ -34,16 +34,18 @@ class MigDevices:
         Raises: pynvml.NVMLError: the GPU is lost or the driver went away.
         """
         self._find_at_s = math.inf
+        is_on = self._mode()
+        if self._mode.failure is not None:
+            return  # those that are known stay
         try:
-            found = dict(self._listed()) if self._mode() else {}
+            found = dict(self._listed()) if is_on else {}
         except pynvml.NVMLError as error:
             if error.value in DRIVER_GONE | GPU_GONE:
                 raise
             self._errors[error_reason(error)] += 1
             return
         self._samplers = {
-            device: self._samplers.get(device) or self._sampler(found[device])
-            for device in sorted(found, key=_instance_ids)
+            device: self._sampler(found[device]) for device in sorted(found, key=_instance_ids)
         }
 
     def sample(self, now_s: float) -> tuple[MigDevice, ...]:

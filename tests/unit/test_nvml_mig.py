@@ -117,11 +117,24 @@ def test_a_driver_that_goes_away_is_not_taken_for_a_lost_mig_device(fake_nvml: F
         bench.sample()
 
 
-def test_a_list_of_devices_that_fails_keeps_those_that_are_known(fake_nvml: FakeNvml) -> None:
+def test_a10_a_device_that_was_made_anew_as_it_was_is_read_again(fake_nvml: FakeNvml) -> None:
+    """Its UUID is the same, but the handle that was good for it is not."""
     bench = NvmlBench()
     fake_nvml.play(Scenario(gpus=[partitioned([LARGE])]))
     bench.sample()
-    failing = partitioned([LARGE], rc={"nvmlDeviceGetMaxMigDeviceCount": UNKNOWN})
+    fake_nvml.play(Scenario(gpus=[partitioned([None, LARGE])]))
+    assert [device.is_up for device in bench.sample(0.5).mig] == [False]
+    assert [device.is_up for device in bench.sample(1.0).mig] == [True]
+
+
+@pytest.mark.parametrize("call", ["nvmlDeviceGetMigMode", "nvmlDeviceGetMaxMigDeviceCount"])
+def test_a_list_of_devices_that_fails_keeps_those_that_are_known(
+    fake_nvml: FakeNvml, call: str
+) -> None:
+    bench = NvmlBench()
+    fake_nvml.play(Scenario(gpus=[partitioned([LARGE])]))
+    bench.sample()
+    failing = partitioned([LARGE], rc={call: UNKNOWN})
     fake_nvml.play(Scenario(gpus=[failing]))
     assert [device.uuid for device in bench.sample(10.0).mig] == ["MIG-large"]
     assert bench.opener.errors == {"unknown": 1}
