@@ -4,14 +4,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from exporter.records.view import EngineView, View
-from tests.views import ENGINE, MODEL, engine_view, gpu_uuid, gpu_view, make_view, rank_view
+from exporter.records.view import EngineView, RankView, View
+from tests.views import engine_view, gpu_uuid, gpu_view, make_view, rank_view
 
 START_S = 100.0
 
 
 def engine(replica: str, usage_ratio: float | None = 0.25, **changes: Any) -> EngineView:
     return replace(engine_view(), replica=replica, usage_ratio=usage_ratio, **changes)
+
+
+def placed_on(index: int | None, rank: RankView) -> RankView:
+    """The worker on that GPU; None: on one that is not listed."""
+    uuid = "GPU-not-listed" if index is None else gpu_uuid(index)
+    return replace(rank, device=index, torch=replace(rank.torch, uuid=uuid))
 
 
 def live_view(
@@ -23,7 +29,7 @@ def live_view(
     """GPUs by index, and the replicas with the GPUs that their workers are on (none: unknown)."""
     placed = {"blue": (0,)} if placed is None else placed
     ranks = [
-        replace(rank_view(rank), replica=replica, model_name=MODEL, engine=ENGINE, device=index)
+        placed_on(index, replace(rank_view(rank), replica=replica))
         for replica, indices in placed.items()
         for rank, index in enumerate(indices)
     ]
@@ -38,4 +44,4 @@ def live_view(
     )
 
 
-__all__ = ["START_S", "engine", "gpu_uuid", "live_view"]
+__all__ = ["START_S", "engine", "gpu_uuid", "live_view", "placed_on"]

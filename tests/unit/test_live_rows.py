@@ -4,8 +4,8 @@ from msgspec.structs import replace
 
 from exporter.views.live import rows
 from exporter.views.live.rows import MAX_ROWS, Layout
-from tests.live_views import engine, gpu_uuid, live_view
-from tests.views import bare_view, gpu_view, make_view, rank_view
+from tests.live_views import engine, gpu_uuid, live_view, placed_on
+from tests.views import bare_view, gpu_view, make_view, mig_uuid, rank_view
 
 
 def seen(layout: Layout) -> list[tuple[str | None, list[str]]]:
@@ -42,10 +42,36 @@ def test_workers_on_no_listed_gpu_place_nothing() -> None:
     view = live_view()
     lost = make_view(devices=view.devices, engines=view.engines, ranks=())
     strange = replace(rank_view(), replica="unknown", device=0)
-    nowhere = replace(rank_view(), replica="blue", device=None)
+    nowhere = placed_on(None, replace(rank_view(), replica="blue"))
     for ranks in ((), (strange,), (nowhere,)):
         layout = rows.layout(replace(lost, ranks=ranks))
         assert seen(layout) == [("cuda:0", []), (None, ["blue"])]
+
+
+def test_of_two_gpus_with_one_index_the_engine_is_on_the_one_with_its_uuid() -> None:
+    """A lost GPU keeps its index, and the GPU after it moves up to the same one."""
+    view = live_view(gpus=(0, 1), placed={"blue": (1,)})
+    lost = view.devices[0]
+    moved_up = replace(view.devices[1], facts=replace(view.devices[1].facts, index=0))
+    ranks = (replace(view.ranks[0], device=0, fragmentation_ratio=0.5),)
+    for devices in ((lost, moved_up), (moved_up, lost)):
+        shifted = replace(view, devices=devices, ranks=ranks)
+        layout = rows.layout(shifted)
+        assert [(row.uuid, row.engines) for row in layout.rows] == [
+            (gpu_uuid(1), (0,)),
+            (gpu_uuid(0), ()),
+        ]
+        assert [figures[3] for figures in rows.ratios(shifted, layout)] == [0.5, None]
+
+
+def test_an_engine_on_a_mig_device_is_on_its_gpu() -> None:
+    view = live_view(gpus=(0, 1), placed={"blue": (1,)})
+    rank = view.ranks[0]
+    on_mig = replace(rank, torch=replace(rank.torch, uuid=mig_uuid(1)), fragmentation_ratio=0.5)
+    view = replace(view, ranks=(on_mig,))
+    layout = rows.layout(view)
+    assert seen(layout) == [("cuda:1", ["blue"]), ("cuda:0", [])]
+    assert [figures[3] for figures in rows.ratios(view, layout)] == [0.5, None]
 
 
 def test_an_engine_that_falls_silent_keeps_its_gpus() -> None:

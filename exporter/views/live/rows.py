@@ -87,9 +87,11 @@ def keys(of: Layout) -> list[str]:
 def ratios(view: View, of: Layout) -> list[tuple[float | None, ...]]:
     """The figures of each row in the order of METRICS; None where there is none."""
     devices = {device.facts.uuid: device for device in view.devices}
-    gaps: dict[int | None, list[float | None]] = {}
+    gpu_of = _gpu_by_uuid(view)
+    gaps: dict[str | None, list[float | None]] = {}
     for rank in view.ranks:
-        gaps.setdefault(rank.device, []).append(rank.fragmentation_ratio)
+        gpu = gpu_of.get(rank.torch.uuid or "")
+        gaps.setdefault(gpu, []).append(rank.fragmentation_ratio)
     figures: list[tuple[float | None, ...]] = []
     for row in of.rows:
         usage = highest(view.engines[index].usage_ratio for index in row.engines)
@@ -102,7 +104,7 @@ def ratios(view: View, of: Layout) -> list[tuple[float | None, ...]]:
                 device.effective_pressure_ratio,
                 device.pressure_ratio,
                 usage,
-                highest(gaps.get(device.facts.index, ())),
+                highest(gaps.get(row.uuid, ())),
                 device.sample.memory_controller_utilization_ratio if device.sample else None,
             )
         )
@@ -116,11 +118,11 @@ def highest(ratios: Iterable[float | None]) -> float | None:
 
 def _engines_by_uuid(view: View, before: Layout | None) -> dict[str, tuple[int, ...]]:
     index_of = {(engine.replica, engine.engine): at for at, engine in enumerate(view.engines)}
-    uuid_of = {device.facts.index: device.facts.uuid for device in view.devices}
+    gpu_of = _gpu_by_uuid(view)
     pairs = {
-        (index_of[rank.replica, rank.engine], uuid_of[rank.device])
+        (index_of[rank.replica, rank.engine], gpu_of[rank.torch.uuid])
         for rank in view.ranks
-        if rank.device in uuid_of and (rank.replica, rank.engine) in index_of
+        if rank.torch.uuid in gpu_of and (rank.replica, rank.engine) in index_of
     }
     told = {index for index, _uuid in pairs}
     if before is not None:
@@ -134,3 +136,12 @@ def _engines_by_uuid(view: View, before: Layout | None) -> dict[str, tuple[int, 
     for index, uuid in sorted(pairs):
         found[uuid] = (*found.get(uuid, ()), index)
     return found
+
+
+def _gpu_by_uuid(view: View) -> dict[str, str]:
+    """UUID of each GPU and of each MIG device → that of the GPU."""
+    return {
+        uuid: device.facts.uuid
+        for device in view.devices
+        for uuid in (device.facts.uuid, *(device.mig or ()))
+    }
