@@ -113,6 +113,10 @@ def _file_entries(path: Path) -> Iterator[tuple[str, object]]:
     except yaml.MarkedYAMLError as exc:
         line = exc.problem_mark.line + 1 if exc.problem_mark else 1
         raise ConfigError(f"{path}: line {line}: not YAML: {exc.problem}") from exc
+    except RecursionError as exc:
+        raise ConfigError(f"{path}: not YAML: nested too deeply") from exc
+    except (yaml.YAMLError, ValueError) as exc:  # a control character; a date that is none
+        raise ConfigError(f"{path}: not YAML: {' '.join(str(exc).split())}") from exc
     if document is None:
         return
     if not isinstance(document, dict):

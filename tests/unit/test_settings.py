@@ -122,6 +122,22 @@ def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
             "{path}: line 2: not YAML: expected ',' or ']', but got '<stream end>'",
             id="broken-yaml",
         ),
+        pytest.param(
+            "log:\n  level: 2026-13-45",
+            "{path}: not YAML: month must be in 1..12",
+            id="a-date-that-is-none",
+        ),
+        pytest.param(
+            "log: {level: \x07}",
+            "{path}: not YAML: unacceptable character #x0007: special characters are not allowed in"
+            ' "<unicode string>", position 13',
+            id="a-control-character",
+        ),
+        pytest.param(
+            "[" * 5000,
+            "{path}: not YAML: nested too deeply",
+            id="too-deep",
+        ),
     ],
 )
 def test_a_mistake_in_the_file_is_one_line(tmp_path: Path, text: str, message: str) -> None:
