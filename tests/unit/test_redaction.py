@@ -173,6 +173,6 @@ def test_a_secret_far_behind_is_not_cut_open() -> None:
     ids=lambda text: text[:8],
 )
 def test_no_text_takes_long(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()  # what others do on this machine is not in it
     redacted([text])
-    assert time.perf_counter() - start < 1  # milliseconds as a rule
+    assert time.process_time() - start < 1  # milliseconds as a rule
