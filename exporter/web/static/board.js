@@ -1,7 +1,7 @@
-// The board: all groups of GPUs, and when they are drawn.
+// The board: the time axis, all groups of GPUs, and when they are drawn.
 
 import { Group } from "./group.js";
-import { fit } from "./paint.js";
+import { node, refill } from "./text.js";
 
 const SIZES = [
   { most: 2, height: 88, look: "few" },
@@ -11,30 +11,28 @@ const SIZES = [
   { most: Infinity, height: 7, look: "many dense" },
 ]; // up to so many rows, they are this high in CSS pixels
 
+const TICKS = 4;
+
 export class Board {
   constructor(root, template) {
-    this.root = root;
+    Object.assign(this, { root, template, groups: [], cursor: null, isDue: false });
     this.holder = root.querySelector("#groups");
-    this.template = template;
-    this.groups = [];
-    this.cursor = null;
-    this.isDue = false;
+    this.ticks = root.querySelector("#ticks");
     new ResizeObserver(() => this.paintSoon()).observe(this.holder);
     this.sights = new IntersectionObserver((entries) => this.#seen(entries), { rootMargin: "200px" });
   }
 
-  /** Show a model from now on; rows are made anew only when others are to be shown. */
+  /** Show what a model has now; rows are made anew only when others are to be shown. */
   show(model) {
-    const isSame = this.model?.layoutKey === model.layoutKey && this.model.columns === model.columns;
+    const isSame = this.model?.layoutKey === model.layoutKey;
     this.model = model;
     if (!isSame) this.#build();
-    for (const group of this.groups) group.draw(model);
-    this.#refresh();
+    writeTicks(this.ticks, model.columns * model.columnS);
+    this.#write();
   }
 
   #build() {
-    const many = this.model.rows.length;
-    const { height, look } = SIZES.find(({ most }) => many <= most);
+    const { height, look } = SIZES.find(({ most }) => this.model.rows.length <= most);
     this.root.className = look;
     this.sights.disconnect();
     this.groups = this.model.groups.map(
@@ -44,21 +42,17 @@ export class Board {
     for (const group of this.groups) this.sights.observe(group.section);
   }
 
-  /** Samples came: the model's newest column moved on, or grew. */
-  advance() {
-    const steps = this.model.newest - this.drawnTo;
-    for (const group of this.groups) group.draw(this.model, steps);
-    this.#refresh();
-  }
-
-  #refresh() {
-    this.drawnTo = this.model.newest;
+  #seen(entries) {
+    for (const { target, isIntersecting } of entries) {
+      const group = this.groups.find((one) => one.section === target);
+      if (group) group.isVisible = isIntersecting;
+    }
     this.#write();
-    this.paintSoon();
   }
 
   #write() {
     for (const group of this.groups) if (group.isVisible) group.write(this.model);
+    this.paintSoon();
   }
 
   /** Draw with the next frame of the screen. */
@@ -68,25 +62,27 @@ export class Board {
     requestAnimationFrame(() => {
       this.isDue = false;
       const look = lookOf(this.root);
-      const visible = this.groups.filter((group) => group.isVisible);
-      for (const { heatCanvas, memoryCanvas } of visible) {
-        fit(heatCanvas, look.scale);
-        fit(memoryCanvas, look.scale);
-      }
-      for (const group of visible) group.paint(this.model, this.cursor, look);
+      for (const group of this.groups) if (group.isVisible) group.paint(this.model, this.cursor, look);
       const { metric, window, newest } = this.model;
       this.root.dataset.painted = `${metric} ${window} ${newest}`;
     });
   }
+}
 
-  #seen(entries) {
-    for (const { target, isIntersecting } of entries) {
-      const group = this.groups.find((one) => one.section === target);
-      if (group) group.isVisible = isIntersecting;
-    }
-    this.#write();
-    this.paintSoon();
-  }
+/** How long ago, from the window's begin to now. */
+function writeTicks(holder, spanS) {
+  const shares = Array.from({ length: TICKS + 1 }, (_, tick) => tick / TICKS);
+  refill(holder, shares.map((share) => [share, agoText(spanS * (1 - share))]), ([share, text]) => {
+    const tick = node("span", text);
+    tick.style.left = `${100 * share}%`;
+    tick.style.translate = `${-100 * share}%`;
+    return tick;
+  });
+}
+
+function agoText(seconds) {
+  if (!seconds) return "now";
+  return seconds > 120 ? `−${+(seconds / 60).toFixed(2)} min` : `−${seconds} s`;
 }
 
 /** The page's colours for canvases, and how many pixels of the screen are one of CSS. */

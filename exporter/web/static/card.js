@@ -1,38 +1,40 @@
 // The card beside the cursor: one sample's value, time, signs and owners; and the same as a sentence.
 
-import { node } from "./dom.js";
-import { clock, duration, gigabytes, plural, ratio } from "./format.js";
 import { METRICS, phrase } from "./metrics.js";
 import { largest, named } from "./owners.js";
 import { conflictsOf, conflictText } from "./signs.js";
+import { clock, duration, gigabytes, node, plural, ratio } from "./text.js";
 
 const MARGIN = 16;
 
-/** Fill the card for a cursor {row, column} and put it near a place {x, y}. */
-export function showCard(card, model, cursor, place) {
+/** Fill the card for a cursor {row, column} and put it near a place {x, y}, or leave it where it is. */
+export function writeCard(card, model, cursor, place) {
   const { row, column } = cursor;
   const ago = (model.newest - column) * model.columnS;
-  const title = node("h3", model.nameOf(row));
-  title.append(node("span", `${timeText(model, column)}${ago ? `, ${duration(ago)} ago` : ""}`, "quiet"));
+  const when = `${timeText(model, column)}${ago ? `, ${duration(ago)} ago` : ""}`;
   card.replaceChildren(
-    title,
-    node("p", valueText(model, cursor), "value"),
-    node("p", METRICS[model.metric].label, "quiet"),
-    ...signTexts(model, cursor).map((text) => node("p", text, "sign")),
+    node("h3", model.nameOf(row), node("span.quiet", when)),
+    node("p.value", valueText(model, cursor)),
+    node("p.quiet", METRICS[model.metric].label),
+    ...signTexts(model, cursor).map((text) => node("p.sign", text)),
     ...ownersThen(model, cursor),
   );
-  card.hidden = false;
-  if (place) put(card, place);
+  if (!place) return;
+  const { offsetWidth: wide, offsetHeight: tall } = card;
+  const left = place.x + MARGIN + wide < innerWidth ? place.x + MARGIN : place.x - MARGIN - wide;
+  const top = Math.min(place.y + MARGIN, innerHeight - tall - MARGIN);
+  card.style.left = `${Math.max(MARGIN, left)}px`;
+  card.style.top = `${Math.max(MARGIN, top)}px`;
 }
 
 /** The same for a screen reader. */
 export function sentence(model, cursor) {
-  const owners = model.owners(cursor.row, cursor.column);
+  const { row, column } = cursor;
   return [
-    `${model.nameOf(cursor.row)} at ${timeText(model, cursor.column)}`,
+    `${model.nameOf(row)} at ${timeText(model, column)}`,
     `${phrase(model.metric)} ${valueText(model, cursor)}`,
     ...signTexts(model, cursor),
-    ...largest(owners).map(({ key, label }) => `${label} ${gigabytes(owners[key])} GB`),
+    ...largest(model.owners(row, column)).map(({ label, bytes }) => `${label} ${gigabytes(bytes)} GB`),
   ].join(", ");
 }
 
@@ -56,21 +58,11 @@ function signTexts(model, { row, column }) {
 /** Owners as they were then, or as they are now where this page was not open then. */
 function ownersThen(model, { row, column }) {
   const then = model.owners(row, column);
-  const owners = then ?? model.owners(row, model.newest);
-  if (!owners) return [node("p", "Who owns its memory is not known.", "quiet")];
-  const list = node("ul");
-  for (const owner of largest(owners)) {
-    const item = node("li");
-    item.append(named("span", owner), node("span", `${gigabytes(owners[owner.key])} GB`));
-    list.append(item);
-  }
-  return then ? [list] : [node("p", "Owners now; those of then were not sent here.", "then"), list];
-}
-
-function put(card, { x, y }) {
-  const { offsetWidth: wide, offsetHeight: tall } = card;
-  const left = x + MARGIN + wide < innerWidth ? x + MARGIN : x - MARGIN - wide;
-  const top = Math.min(y + MARGIN, innerHeight - tall - MARGIN);
-  card.style.left = `${Math.max(MARGIN, left)}px`;
-  card.style.top = `${Math.max(MARGIN, top)}px`;
+  const owners = largest(then ?? model.owners(row, model.newest));
+  if (!owners.length) return [node("p.quiet", "Who owns its memory is not known.")];
+  const items = owners.map((owner) =>
+    node("li", named("span", owner), node("span", `${gigabytes(owner.bytes)} GB`)),
+  );
+  const remark = then ? [] : [node("p.then", "Owners now; those of then were not sent here.")];
+  return [...remark, node("ul", ...items)];
 }

@@ -1,66 +1,53 @@
 // The switches above the board, and the address that keeps them: a link shows what its sender saw.
 
-import { node } from "./dom.js";
 import { METRICS, WINDOWS } from "./metrics.js";
+import { node } from "./text.js";
 
-const TABLES = { metric: METRICS, window: WINDOWS };
-
-/** What the address asks for; what is unknown in it falls back to the first choice. */
-export function wanted() {
+/**
+ * Fill the form; `onChoice({metric, window})` now and at each change. What the address does not ask
+ * for, or asks in vain, is the first one.
+ */
+export function offer(form, onChoice) {
   const asked = new URLSearchParams(location.search);
-  const allowed = ([name, table]) => {
-    const value = asked.get(name) ?? "";
-    return [name, Object.hasOwn(table, value) ? value : Object.keys(table)[0]];
-  };
-  return Object.fromEntries(Object.entries(TABLES).map(allowed));
-}
-
-/** Write the choice into the address. */
-export function remember(choice) {
-  history.replaceState(null, "", `?${new URLSearchParams(choice)}`);
-}
-
-/** Fill a fieldset, whose id names its choice, with radio buttons; `onChange()` on a new choice. */
-export function offer(fieldset, choice, onChange) {
-  const name = fieldset.id;
-  for (const [value, entry] of Object.entries(TABLES[name])) {
-    const input = node("input");
-    // The address says what is chosen, not a former visit.
-    Object.assign(input, { type: "radio", name, value, checked: value === choice[name], autocomplete: "off" });
-    input.addEventListener("change", () => {
-      choice[name] = value;
-      onChange();
-    });
-    const label = node("label");
-    label.title = entry.meaning ?? "";
-    label.append(input, node("span", entry.label ?? entry));
-    fieldset.append(label);
+  for (const [name, table] of Object.entries({ metric: METRICS, window: WINDOWS })) {
+    const chosen = Object.hasOwn(table, asked.get(name)) ? asked.get(name) : Object.keys(table)[0];
+    for (const [value, { label, meaning = "" }] of Object.entries(table)) {
+      const input = node("input");
+      // The address says what is chosen, not a former visit.
+      Object.assign(input, { type: "radio", name, value, checked: value === chosen, autocomplete: "off" });
+      const choice = node("label", input, node("span", label));
+      choice.title = meaning;
+      form.querySelector(`#${name}`).append(choice);
+    }
   }
+  const tell = () => {
+    const choice = Object.fromEntries(new FormData(form));
+    history.replaceState(null, "", `?${new URLSearchParams(choice)}`);
+    onChoice(choice);
+  };
+  form.addEventListener("change", tell);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  tell();
 }
 
 /** Light or dark: as the system wants it until a person presses the button. */
 export function themeSwitch(button, onChange) {
+  const { dataset } = document.documentElement;
   const system = matchMedia("(prefers-color-scheme: dark)");
-  const show = (theme) => {
-    document.documentElement.dataset.theme = theme;
+  let kept = {};
+  try {
+    kept = localStorage;
+  } catch {
+    // A browser that keeps nothing for pages.
+  }
+  const show = () => {
+    dataset.theme = kept.theme ?? (system.matches ? "dark" : "light");
     onChange();
   };
-  const storage = allowedStorage();
-  const kept = () => storage?.getItem("theme");
-  const present = () => kept() ?? (system.matches ? "dark" : "light");
-  system.addEventListener("change", () => show(present()));
+  system.addEventListener("change", show);
   button.addEventListener("click", () => {
-    const other = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
-    storage?.setItem("theme", other);
-    show(other);
+    kept.theme = dataset.theme === "dark" ? "light" : "dark";
+    show();
   });
-  show(present());
-}
-
-function allowedStorage() {
-  try {
-    return localStorage;
-  } catch {
-    return null; // a browser that keeps nothing for pages
-  }
+  show();
 }

@@ -3,11 +3,11 @@
 export class Cursor {
   /** `onMove(cursor, place, isByKey)`: {row, column} of the model and {x, y}; null when it is gone. */
   constructor(board, onMove) {
-    this.board = board;
-    this.onMove = onMove;
+    Object.assign(this, { board, onMove });
     const { root, holder } = board;
-    holder.addEventListener("pointermove", (event) => this.#point(event));
-    holder.addEventListener("pointerdown", (event) => this.#point(event));
+    for (const kind of ["pointermove", "pointerdown"]) {
+      holder.addEventListener(kind, (event) => this.#point(event));
+    }
     holder.addEventListener("pointerleave", (event) => {
       if (event.pointerType === "mouse") this.#moveTo(null);
     });
@@ -19,23 +19,24 @@ export class Cursor {
   follow() {
     const { cursor, model } = this.board;
     if (!cursor) return;
-    if (this.pointer && document.contains(this.pointer.target)) return this.#point(this.pointer);
+    if (this.pointer?.target.isConnected) return this.#point(this.pointer);
     const isThere = cursor.row < model.rows.length && cursor.column >= model.oldest;
     this.#moveTo(isThere ? cursor : null);
   }
 
   #point(event) {
     const { groups, model } = this.board;
-    const group = groups.find((one) => one.section.contains(event.target));
-    if (!group || !event.target.matches("canvas")) return this.#moveTo(null);
-    const box = event.target.getBoundingClientRect();
-    const share = (event.clientX - box.left) / box.width;
-    const isMemory = event.target === group.memoryCanvas; // its bars are those of the newest column
+    const { target, clientX: x, clientY: y } = event;
+    const group = groups.find((one) => [one.heatCanvas, one.memoryCanvas].includes(target));
+    if (!group) return this.#moveTo(null);
+    const box = target.getBoundingClientRect();
+    const share = (x - box.left) / box.width;
+    const isMemory = target === group.memoryCanvas; // its bars are those of the newest column
     const column = isMemory ? model.newest : model.oldest + Math.floor(share * model.columns);
-    const row = group.rowAt(model, event.target, event.clientY - box.top, column);
+    const row = group.rowAt(model, target, y - box.top, column);
     if (row === null) return this.#moveTo(null);
     this.pointer = event;
-    this.#moveTo(within(model, { row, column }), { x: event.clientX, y: event.clientY });
+    this.#moveTo(within(model, { row, column }), { x, y });
   }
 
   #press(event) {
@@ -68,7 +69,12 @@ export class Cursor {
     const group = groups.find((one) => one.rows.includes(cursor.row));
     group.section.scrollIntoView({ block: "nearest" });
     this.pointer = null;
-    this.#moveTo(cursor, placeOf(model, group, cursor), true);
+    const box = group.heatCanvas.getBoundingClientRect();
+    const place = {
+      x: box.left + ((cursor.column - model.oldest + 0.5) / model.columns) * box.width,
+      y: box.bottom - (group.rows.at(-1) - cursor.row) * group.rowHeight,
+    };
+    this.#moveTo(cursor, place, true);
   }
 
   #moveTo(cursor, place = null, isByKey = false) {
@@ -84,14 +90,5 @@ function within(model, { row, column }) {
   return {
     row: Math.min(model.rows.length - 1, Math.max(0, row)),
     column: Math.min(model.newest, Math.max(model.oldest, column)),
-  };
-}
-
-function placeOf(model, group, { row, column }) {
-  const box = group.heatCanvas.getBoundingClientRect();
-  const below = group.rows.at(-1) - row;
-  return {
-    x: box.left + ((column - model.oldest + 0.5) / model.columns) * box.width,
-    y: box.bottom - below * group.rowHeight,
   };
 }

@@ -1,24 +1,23 @@
-// The export menu: to the clipboard where the browser lets a page write there, to a file always.
+// What a person takes away: the samples as CSV, the board as a picture; to the clipboard where the
+// browser lets a page write there, to a file always.
 
+import { METRICS, WINDOWS } from "./metrics.js";
+
+const TYPES = { csv: "text/plain", png: "image/png" };
 const WHY_NOT = "Copying needs https, or this machine's own address; save works.";
 
-/** Wire the menu. `csv()` and `png()`, a promise, are what is shown now; `name(kind)` a file's name. */
-export function exportMenu(menu, { csv, png, name, onDone }) {
-  const { clipboard } = navigator;
-  const actions = {
-    "copy-csv": () => clipboard.writeText(csv()),
-    "save-csv": () => save(new Blob([csv()], { type: "text/csv;charset=utf-8" }), name("csv")),
-    "copy-png": () => clipboard.write([new ClipboardItem({ "image/png": png() })]),
-    "save-png": async () => save(await png(), name("png")),
-  };
-  for (const [id, act] of Object.entries(actions)) {
-    const button = menu.querySelector(`#${id}`);
-    button.disabled = !clipboard && id.startsWith("copy");
+/** Wire the menu: `png()` and `csv()` are blobs to come of what is shown, `name(kind)` a file's name. */
+export function exportMenu(menu, blobs, name, onDone) {
+  for (const button of menu.querySelectorAll("button")) {
+    const [way, kind] = button.id.split("-");
+    button.disabled = way === "copy" && !navigator.clipboard;
     if (button.disabled) button.title = WHY_NOT;
     button.addEventListener("click", async () => {
       menu.open = false;
       try {
-        await act();
+        // Safari allows a copy only if it begins with the click, so the clipboard waits for the blob.
+        if (way === "save") save(await blobs[kind](), name(kind));
+        else await navigator.clipboard.write([new ClipboardItem({ [TYPES[kind]]: blobs[kind]() })]);
         onDone(`Done: ${button.textContent}`);
       } catch (error) {
         onDone(`Not done: ${error.message}`);
@@ -33,4 +32,44 @@ function save(blob, name) {
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000); // the browser reads it after the click
+}
+
+/** CSV: a line a column, a field a row of the board; an unknown value is an empty field. */
+export async function csvOf(model) {
+  const lines = [["time", ...model.rows.map((row) => fieldName(model, row))]];
+  for (let column = model.oldest; column <= model.newest; column += 1) {
+    const values = model.rows.map((_, row) => model.value(row, column));
+    const fields = values.map((value) => (Number.isNaN(value) ? "" : value.toFixed(4)));
+    lines.push([isoTime(model.unixSOf(column)), ...fields]);
+  }
+  const text = lines.map((line) => `${line.map(quoted).join(",")}\r\n`).join("");
+  return new Blob([text], { type: TYPES.csv });
+}
+
+/** live-effective_pressure-60s-20261129T161705Z.csv */
+export function fileName(model, kind) {
+  const time = isoTime(model.unixS).slice(0, 19).replace(/[-:]/g, "");
+  return `live-${model.metric}-${model.window}-${time}Z.${kind}`;
+}
+
+/** What the samples are and when, in a sentence. */
+export function caption(model) {
+  const { label, meaning } = METRICS[model.metric];
+  const until = `${WINDOWS[model.window].label} until ${isoTime(model.unixS)}`;
+  const origin = model.replay === null ? "" : `Replay of ${model.replay}. `;
+  return `${origin}${label}: ${meaning}; viridis from 0 to 1. ${until}.`;
+}
+
+function fieldName(model, { device, uuid, engines }) {
+  return device ? `${device} ${uuid}` : engines.map((engine) => model.engineName(engine)).join(" ");
+}
+
+function isoTime(unixS) {
+  return new Date(Math.round(unixS * 1000)).toISOString();
+}
+
+/** A field that a spreadsheet reads as text: quoted where it must be, never a formula. */
+function quoted(field) {
+  const text = /^[=+\-@\t\r]/.test(field) ? `'${field}` : field;
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

@@ -10,28 +10,24 @@ export class Feed {
     this.on = on;
   }
 
-  /** Follow a metric over a window; an earlier stream ends. */
-  open(metric, window) {
+  /** Follow {metric, window}; an earlier stream ends. */
+  open(choice) {
     this.close();
-    this.question = new URLSearchParams({ metric, window });
+    this.question = new URLSearchParams(choice);
     this.#connect();
   }
 
   /** Stop; nothing more comes. */
   close() {
     this.source?.close();
-    this.source = null;
-    this.lastId = null;
     clearTimeout(this.timer);
   }
 
   #connect() {
-    if (this.lastId) this.question.set("after", this.lastId);
-    else this.question.delete("after");
     this.source = new EventSource(`api/live?${this.question}`);
     for (const kind of ["full", "delta", "idle"]) {
       this.source.addEventListener(kind, (event) => {
-        if (event.lastEventId) this.lastId = event.lastEventId;
+        if (event.lastEventId) this.question.set("after", event.lastEventId);
         this.#waitFor(SILENT_MS);
         this.on[kind](JSON.parse(event.data));
       });

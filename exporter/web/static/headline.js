@@ -1,36 +1,32 @@
 // The answer in words: which GPU is full and since when, what holds its memory, what happened.
 
-import { clock, duration, gigabytes, plural, ratio } from "./format.js";
 import { METRICS, phrase, WINDOWS } from "./metrics.js";
 import { largest } from "./owners.js";
 import { happenings } from "./signs.js";
+import { clock, duration, gigabytes, plural, ratio } from "./text.js";
 
 /** About the newest column: {headline, subline, row}; `row` only when one is full. */
 export function summary(model) {
-  const { label, high = Infinity, source } = METRICS[model.metric];
-  const what = phrase(model.metric);
+  const { label, high, source } = METRICS[model.metric];
   const known = model.rows
-    .map((_, row) => ({ row, now: model.value(row, model.newest) }))
-    .filter(({ now }) => !Number.isNaN(now))
-    .sort((one, other) => other.now - one.now);
+    .map((_, row) => ({ row, now: model.value(row, model.newest), held: heldColumns(model, row, high) }))
+    .filter(({ now }) => now >= 0)
+    .sort((one, other) => other.held - one.held || other.now - one.now);
   if (known.length === 0) return { headline: `${label}: no sample now`, subline: source };
-  const full = known
-    .filter(({ now }) => now >= high)
-    .map(({ row, now }) => ({ row, now, held: heldColumns(model, row, high) }))
-    .sort((one, other) => other.held - one.held);
-  const { row, now, held } = full[0] ?? known[0];
+  const [{ row, now, held }] = known;
+  const what = phrase(model.metric);
   const name = model.nameOf(row);
   const subline = memoryText(model, row, name) + happened(model) + leftOutText(model);
-  if (!full.length) return { headline: `Highest ${what}: ${ratio(now)} on ${name}`, subline };
-  const others = `${full.length} of ${model.rows.length} GPUs are full, ${name}`;
-  const subject = full.length > 1 ? others : `${name} has been full`;
+  if (!held) return { headline: `Highest ${what}: ${ratio(now)} on ${name}`, subline };
+  const full = known.filter((one) => one.held).length;
+  const subject = full > 1 ? `${full} of ${model.rows.length} GPUs are full, ${name}` : `${name} has been full`;
   return { headline: `${subject} ${sinceText(model, held)}: ${what} ${ratio(now)}`, subline, row };
 }
 
 function heldColumns(model, row, high) {
   let column = model.newest;
-  while (model.value(row, column - 1) >= high) column -= 1;
-  return model.newest - column + 1;
+  while (model.value(row, column) >= high) column -= 1;
+  return model.newest - column;
 }
 
 function sinceText(model, held) {
@@ -40,11 +36,10 @@ function sinceText(model, held) {
 }
 
 function memoryText(model, row, name) {
-  const owners = model.owners(row, model.newest);
-  const told = largest(owners)
+  const told = largest(model.owners(row, model.newest))
     .filter(({ key }) => key !== "free")
     .slice(0, 3)
-    .map(({ key, label }) => `${label} ${gigabytes(owners[key])} GB`);
+    .map(({ label, bytes }) => `${label} ${gigabytes(bytes)} GB`);
   return told.length ? `${name} holds ${told.join(", ")}. ` : "";
 }
 
@@ -52,9 +47,8 @@ function happened(model) {
   const counts = { preemption: 0, conflict: 0 };
   for (const { kind, count } of happenings(model)) counts[kind] += count;
   const told = Object.entries(counts).filter(([, count]) => count > 0);
-  if (told.length === 0) return "";
   const texts = told.map(([kind, count]) => plural(count, kind));
-  return `${texts.join(" and ")} in the last ${WINDOWS[model.window]}. `;
+  return told.length ? `${texts.join(" and ")} in the last ${WINDOWS[model.window].label}. ` : "";
 }
 
 function leftOutText({ rowsLeftOut }) {

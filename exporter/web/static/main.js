@@ -1,21 +1,30 @@
 // The page: what it shows, from where it comes, and what a person asked for.
 
 import { Board, lookOf } from "./board.js";
-import { sentence, showCard } from "./card.js";
-import { offer, remember, themeSwitch, wanted } from "./controls.js";
-import { csvOf, fileName } from "./csv.js";
+import { sentence, writeCard } from "./card.js";
+import { offer, themeSwitch } from "./controls.js";
 import { Cursor } from "./cursor.js";
-import { exportMenu } from "./exports.js";
-import { setText } from "./dom.js";
+import { csvOf, exportMenu, fileName } from "./exports.js";
 import { Feed } from "./feed.js";
-import { clock, duration } from "./format.js";
 import { summary } from "./headline.js";
+import { GRADIENT } from "./heat.js";
+import { METRICS } from "./metrics.js";
 import { Model } from "./model.js";
+import { writeOwners } from "./owners.js";
 import { pictureOf } from "./picture.js";
-import { writeEvents, writeLegend, writeTicks } from "./surroundings.js";
+import { writeEvents } from "./signs.js";
+import { clock, duration, setText } from "./text.js";
+
+const STATES = {
+  connecting: "Connecting",
+  live: "Live",
+  paused: "Paused",
+  stale: "No new samples",
+  lost: "Connection lost",
+};
 
 const at = (id) => document.getElementById(id);
-const choice = wanted();
+let choice; // {metric, window}
 let model = null;
 let isPaused = false;
 let fullRow; // the row that the headline calls full
@@ -24,7 +33,7 @@ const board = new Board(at("board"), at("group"));
 const cursor = new Cursor(board, (where, place, isByKey) => {
   at("card").hidden = where === null;
   if (where === null) return;
-  showCard(at("card"), model, where, place);
+  writeCard(at("card"), model, where, place);
   if (isByKey) at("spoken").textContent = sentence(model, where);
 });
 
@@ -36,16 +45,11 @@ const feed = new Feed({
       feed.close(); // one look at another metric or window of the moment that is held
       model.hold(former);
     }
-    board.show(model);
-    writeTicks(at("ticks"), model);
-    at("replay").hidden = model.replay === null;
-    at("replay").textContent = `Replay of ${model.replay}: these figures are not of this machine.`;
-    shown();
+    show();
   },
   delta(event) {
     model.apply(event);
-    board.advance();
-    shown();
+    show();
   },
   idle({ age_s: age, is_stale: isStale }) {
     if (isStale) tell("stale", `The exporter stands still: its newest sample is ${duration(age)} old.`);
@@ -57,39 +61,30 @@ const feed = new Feed({
   },
 });
 
-/** A model with something new is on the board: write all that is not on a canvas. */
-function shown() {
+function show() {
+  board.show(model);
   tell(isPaused ? "paused" : "live");
   const { headline, subline, row } = summary(model);
   setText(at("headline"), headline);
   setText(at("subline"), subline);
   fullRow = row;
   at("go").hidden = row === undefined || model.rows.length <= 2;
-  writeLegend(at("legend"), model);
+  const { label, meaning } = METRICS[model.metric];
+  setText(at("scale-title"), `${label}: ${meaning}`);
+  writeOwners(at("owners"), model);
   writeEvents(at("events"), model);
   cursor.follow();
 }
 
-const STATES = {
-  connecting: "Connecting",
-  live: "Live",
-  paused: "Paused",
-  stale: "No new samples",
-  lost: "Connection lost",
-};
-
 function tell(state, trouble = "") {
   document.body.dataset.connection = state;
-  const isReplay = state === "live" && model.replay !== null;
-  setText(at("state"), isReplay ? "Replay" : STATES[state]);
+  const replay = model?.replay ?? null;
+  setText(at("state"), state === "live" && replay !== null ? "Replay" : STATES[state]);
   at("clock").textContent = model ? `${clock(model.unixS)} UTC` : "";
+  at("replay").hidden = replay === null;
+  setText(at("replay"), `Replay of ${replay}: these figures are not of this machine.`);
   at("lost").hidden = trouble === "";
-  setText(at("lost"), trouble); // a screen reader says it once
-}
-
-function follow() {
-  remember(choice);
-  feed.open(choice.metric, choice.window);
+  setText(at("lost"), trouble);
 }
 
 function pause() {
@@ -98,22 +93,23 @@ function pause() {
   at("pause").setAttribute("aria-pressed", isPaused);
   at("pause").textContent = isPaused ? "Resume" : "Pause";
   if (isPaused) feed.close();
-  else follow();
+  else feed.open(choice);
   tell(isPaused ? "paused" : "connecting");
 }
 
-for (const name of ["metric", "window"]) offer(at(name), choice, follow);
+at("gradient").style.background = GRADIENT;
 at("go").addEventListener("click", () => cursor.goTo(fullRow));
 at("pause").addEventListener("click", pause);
 addEventListener("keydown", (event) => {
   if (event.key === "p" && !event.ctrlKey && !event.metaKey && !event.altKey) pause();
 });
-exportMenu(at("export"), {
+const blobs = {
   csv: () => csvOf(model),
   png: () => pictureOf(model, board.groups, summary(model), lookOf(at("board"))),
-  name: (kind) => fileName(model, kind),
-  onDone: (text) => (at("done").textContent = text),
-});
+};
+exportMenu(at("export"), blobs, (kind) => fileName(model, kind), (text) => setText(at("done"), text));
 themeSwitch(at("theme"), () => board.paintSoon());
-at("controls").addEventListener("submit", (event) => event.preventDefault());
-follow();
+offer(at("controls"), (chosen) => {
+  choice = chosen;
+  feed.open(choice);
+});

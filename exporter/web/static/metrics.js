@@ -34,9 +34,9 @@ export const METRICS = {
   },
 };
 
+export const WINDOWS = { "60s": { label: "60 s" }, "5m": { label: "5 min" }, "15m": { label: "15 min" } };
+
 /** A metric's label within a sentence: "effective pressure", but "KV usage". */
 export function phrase(metric) {
   return METRICS[metric].label.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase());
 }
-
-export const WINDOWS = { "60s": "60 s", "5m": "5 min", "15m": "15 min" };

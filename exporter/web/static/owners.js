@@ -2,7 +2,7 @@
 // Neighbours differ in lightness as well as in hue; what is known only together is striped. On a
 // `light` colour text is black, on stripes it has a ground of its own.
 
-import { node } from "./dom.js";
+import { node, refill } from "./text.js";
 
 export const OWNERS = [
   { key: "weights", label: "weights", colour: "#0072b2" },
@@ -23,20 +23,25 @@ export const OWNERS = [
   { key: "free", label: "free" },
 ];
 
-/** Those that hold anything of `bytes` {owner: bytes}, the largest first. */
-export function largest(bytes) {
-  const held = OWNERS.filter(({ key }) => bytes?.[key] > 0);
-  return held.sort((one, other) => bytes[other.key] - bytes[one.key]);
+/** Owners that hold anything of `held` {owner: bytes}, with their `bytes`, the largest first. */
+export function largest(held) {
+  return OWNERS.map((owner) => ({ ...owner, bytes: held?.[owner.key] }))
+    .filter(({ bytes }) => bytes > 0)
+    .sort((one, other) => other.bytes - one.bytes);
 }
 
 /** An owner's name with its colour, as an element. */
-export function named(element, { label, colour, striped }) {
+export function named(kind, { label, colour, striped }) {
   const lines = `repeating-linear-gradient(135deg, ${colour} 0 2px, transparent 2px 4px)`;
-  const swatch = node("i", "", "swatch");
+  const swatch = node("i.swatch");
   swatch.style.background = striped ? lines : (colour ?? "");
-  const name = node(element);
-  name.append(swatch, label);
-  return name;
+  return node(kind, swatch, label);
+}
+
+/** Write the legend of the owners that are on any GPU now. */
+export function writeOwners(list, { ledger }) {
+  const present = OWNERS.filter(({ key }) => ledger[key]);
+  refill(list, present, (owner) => named("li", owner));
 }
 
 const patterns = new Map(); // as many as themes have colours

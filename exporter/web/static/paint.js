@@ -1,20 +1,20 @@
 // What stands on a group's two canvases: samples under a lane of signs, and bars of memory by owner.
-// Draws what it is given, in CSS pixels; knows no model and no page.
+// Sizes are in CSS pixels.
 
-import { gigabytes } from "./format.js";
+import { pictureOfSamples } from "./heat.js";
 import { OWNERS, stripes } from "./owners.js";
+import { conflictsOf, preemptionsOf } from "./signs.js";
+import { gigabytes } from "./text.js";
 
 export const LANE = 16; // above the samples, as --lane in live.css
 
-/** Give a canvas as many pixels as it has on the screen. */
-export function fit(canvas, scale) {
-  const wide = Math.round(canvas.clientWidth * scale);
-  const tall = Math.round(canvas.clientHeight * scale);
-  if (canvas.width !== wide) canvas.width = wide;
-  if (canvas.height !== tall) canvas.height = tall;
-}
-
+/** Of a canvas: as many pixels as it has on the screen, cleared. */
 function cleared(canvas, scale) {
+  if (canvas.isConnected) {
+    const [wide, tall] = [canvas.clientWidth, canvas.clientHeight].map((size) => Math.round(size * scale));
+    if (canvas.width !== wide) canvas.width = wide;
+    if (canvas.height !== tall) canvas.height = tall;
+  }
   const pen = canvas.getContext("2d");
   const [width, height] = [canvas.width / scale, canvas.height / scale];
   pen.setTransform(scale, 0, 0, scale, 0, 0);
@@ -22,65 +22,59 @@ function cleared(canvas, scale) {
   return { pen, width, height };
 }
 
-/**
- * Samples: the picture over a striped ground, signs above, the cursor on top. Rows and columns of
- * signs and cursor count from those of `origin`, which is the top left sample.
- */
-export function paintHeat(canvas, heat, signs, cursor, origin, look) {
+/** Samples of a group's rows over a striped ground, signs above, the cursor on top. */
+export function paintHeat(canvas, model, group, cursor, look) {
   const { pen, width, height } = cleared(canvas, look.scale);
-  const tall = (height - LANE) / heat.rows;
-  const wide = width / heat.columns;
-  const top = (row) => LANE + Math.round((row - origin.row) * tall);
-  const left = (column) => Math.round((column - origin.column) * wide);
+  const { rows } = group;
+  const tall = (height - LANE) / rows.length;
+  const wide = width / model.columns;
+  const top = (row) => LANE + Math.round((row - rows[0]) * tall);
+  const left = (column) => Math.round((column - model.oldest) * wide);
   pen.fillStyle = stripes(pen, look.gap, look.track);
   pen.fillRect(0, LANE, width, height - LANE);
   pen.imageSmoothingEnabled = false;
-  pen.drawImage(heat.picture, 0, LANE, width, height - LANE);
+  pen.drawImage(pictureOfSamples(model, rows), 0, LANE, width, height - LANE);
   const gap = tall >= 12 ? 2 : 1;
-  for (let row = 1; row < heat.rows; row += 1) {
-    pen.clearRect(0, top(origin.row + row) - gap / 2, width, gap);
+  for (const row of rows.slice(1)) pen.clearRect(0, top(row) - gap / 2, width, gap);
+  pen.fillStyle = look.preemption;
+  for (const { column, count } of preemptionsOf(model, group)) {
+    const high = 4 + Math.min(5, count / 2);
+    pen.fillRect(left(column), LANE - high - 1, Math.max(2, Math.min(4, wide - 1)), high);
   }
-  for (const { kind, count, row, column, endColumn } of signs) {
-    pen.fillStyle = look[kind];
-    if (kind === "preemption") {
-      const high = 4 + Math.min(5, count / 2);
-      pen.fillRect(left(column), LANE - high - 1, Math.max(2, Math.min(4, wide - 1)), high);
-      continue;
-    }
+  pen.fillStyle = look.conflict;
+  for (const { row, column, endColumn } of conflictsOf(model, group)) {
     const x = left(column + 0.5);
     const length = left(endColumn + 1) - x;
     pen.fillRect(x, 3, length, 2);
     pen.fill(new Path2D(`M${x - 4} 4l4-4l4 4l-4 4z`));
-    if (heat.rows > 1) pen.fillRect(x, top(row + 1) - gap / 2 - 2, length, 2);
+    if (rows.length > 1) pen.fillRect(x, top(row + 1) - gap / 2 - 2, length, 2);
   }
-  if (!cursor) return;
-  const { row, column } = cursor;
-  const box = [left(column), top(row), left(column + 1) - left(column), top(row + 1) - top(row)];
-  for (const [colour, line] of [
-    ["#000", 3],
-    ["#fff", 1.5],
-  ]) {
+  if (!rows.includes(cursor?.row)) return;
+  const [x, y] = [left(cursor.column), top(cursor.row)];
+  for (const [colour, line] of [["#000", 3], ["#fff", 1.5]]) {
     pen.strokeStyle = colour;
     pen.lineWidth = line;
-    pen.strokeRect(...box);
+    pen.strokeRect(x, y, left(cursor.column + 1) - x, top(cursor.row + 1) - y);
   }
 }
 
-/** A bar a row; `bars` hold {total, owners: {owner: bytes}}, owners null where nothing is known. */
-export function paintMemory(canvas, bars, look) {
+/** A bar a row: who owns its memory now; striped where nothing is known. */
+export function paintMemory(canvas, model, { rows }, look) {
   const { pen, width, height } = cleared(canvas, look.scale);
-  const rowTall = height / bars.length;
+  const rowTall = height / rows.length;
   const tall = Math.round(Math.min(26, Math.max(rowTall * 0.62, rowTall - 6)));
-  bars.forEach(({ total, owners }, row) => {
-    const y = Math.round((row + 0.5) * rowTall - tall / 2);
+  rows.forEach((row, at) => {
+    const y = Math.round((at + 0.5) * rowTall - tall / 2);
+    const owners = model.owners(row, model.newest);
+    const scale = width / model.total(row);
     pen.fillStyle = owners ? look.track : stripes(pen, look.gap, look.track);
     pen.fillRect(0, y, width, tall);
     let bytes = 0;
     for (const owner of owners ? OWNERS : []) {
-      const x = Math.round((bytes / total) * width);
+      const x = Math.round(bytes * scale);
       const size = owners[owner.key] ?? 0;
       bytes += size;
-      const wide = Math.round((bytes / total) * width) - x;
+      const wide = Math.round(bytes * scale) - x;
       if (wide === 0 || owner.key === "free") continue;
       pen.fillStyle = owner.striped ? stripes(pen, owner.colour, look.surface) : owner.colour;
       pen.fillRect(x, y, wide > 3 ? wide - 1 : wide, tall);

@@ -1,30 +1,30 @@
 // What happened in the window, as signs over samples and as sentences: preemptions and conflicts.
 
-import { gigabytes, plural } from "./format.js";
+import { clock, gigabytes, node, plural, refill } from "./text.js";
 
 const PAUSE_COLUMNS = 4; // preemptions this far apart are told as one run
+const MOST_EVENTS = 8;
 
-/** Preemptions of a group's engines by column: [{kind, column, count}], oldest first. */
+/** Preemptions of a group's engines by column: [{column, count}], oldest first. */
 export function preemptionsOf(model, { rows }) {
   const found = [];
   for (let column = model.oldest; column <= model.newest; column += 1) {
     const count = Math.max(...rows.map((row) => model.preemptions(row, column)));
-    if (count > 0) found.push({ kind: "preemption", column, count });
+    if (count > 0) found.push({ column, count });
   }
   return found;
 }
 
-/** Conflicts on a group's GPUs that lie in the window: [{kind, mark, row, column, endColumn}]. */
+/** Conflicts on a group's GPUs that lie in the window: [{mark, row, column, endColumn}]. */
 export function conflictsOf(model, { rows }) {
-  const found = [];
-  for (const mark of model.marks.values()) {
-    const row = rows.find((one) => model.rows[one].uuid === mark.uuid);
-    const column = model.columnOf(mark.unix_ms / 1000);
-    const endColumn = model.columnOf((mark.ended_unix_ms ?? Infinity) / 1000);
-    if (row === undefined || endColumn < model.oldest) continue;
-    found.push({ kind: "conflict", mark, row, column, endColumn });
-  }
-  return found;
+  return [...model.marks.values()]
+    .map((mark) => ({
+      mark,
+      row: rows.find((row) => model.rows[row].uuid === mark.uuid),
+      column: model.columnOf(mark.unix_ms / 1000),
+      endColumn: model.columnOf((mark.ended_unix_ms ?? Infinity) / 1000),
+    }))
+    .filter(({ row, endColumn }) => row !== undefined && endColumn >= model.oldest);
 }
 
 /** A conflict in words, without its time. */
@@ -41,12 +41,17 @@ export function conflictText(model, { mark, row }) {
 /** All of it, newest first: [{kind, from, to, count, text}], times in seconds since 1970. */
 export function happenings(model) {
   const all = model.groups.flatMap((group) => [
-    ...runs(preemptionsOf(model, group)).map(({ kind, count, column, endColumn }) => ({
-      ...{ kind, count, from: model.unixSOf(column), to: model.unixSOf(endColumn) },
+    ...runs(preemptionsOf(model, group)).map(({ count, column, endColumn }) => ({
+      kind: "preemption",
+      count,
+      from: model.unixSOf(column),
+      to: model.unixSOf(endColumn),
       text: `${plural(count, "preemption")} in ${engineNames(model, group)}`,
     })),
     ...conflictsOf(model, group).map((conflict) => ({
-      ...{ kind: "conflict", count: 1, from: conflict.mark.unix_ms / 1000 },
+      kind: "conflict",
+      count: 1,
+      from: conflict.mark.unix_ms / 1000,
       to: (conflict.mark.ended_unix_ms ?? Infinity) / 1000,
       text: conflictText(model, conflict),
     })),
@@ -56,13 +61,13 @@ export function happenings(model) {
 
 function runs(preemptions) {
   const found = [];
-  for (const sign of preemptions) {
+  for (const { column, count } of preemptions) {
     const last = found.at(-1);
-    if (sign.column - last?.endColumn <= PAUSE_COLUMNS) {
-      last.endColumn = sign.column;
-      last.count += sign.count;
+    if (column - last?.endColumn <= PAUSE_COLUMNS) {
+      last.endColumn = column;
+      last.count += count;
     } else {
-      found.push({ ...sign, endColumn: sign.column });
+      found.push({ column, count, endColumn: column });
     }
   }
   return found;
@@ -71,4 +76,16 @@ function runs(preemptions) {
 /** Names of a group's engines: "vllm-0/0, vllm-1/0". */
 export function engineNames(model, { engines }) {
   return engines.map((engine) => model.engineName(engine)).join(", ");
+}
+
+/** Write the list of what happened, newest first. */
+export function writeEvents(list, model) {
+  const all = happenings(model);
+  const told = all.slice(0, MOST_EVENTS).map(({ kind, from, to, text }) => {
+    const end = to === Infinity ? "now" : clock(to);
+    return [`li.${kind}`, clock(from) === end ? end : `${clock(from)} – ${end}`, text];
+  });
+  if (all.length > MOST_EVENTS) told.push(["li", "", `and ${all.length - MOST_EVENTS} more before`]);
+  if (all.length === 0) told.push(["li", "", "No preemption and no conflict in this time."]);
+  refill(list, told, ([kind, time, text]) => node(kind, node("time", time), node("span", text)));
 }
