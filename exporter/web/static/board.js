@@ -11,7 +11,7 @@ const SIZES = [
   { most: Infinity, height: 7, look: "many dense" },
 ]; // up to so many rows, they are this high in CSS pixels
 
-const TICKS = 4;
+const TICKS = [1, 0.75, 0.5, 0.25, 0]; // shares of the window
 
 export class Board {
   constructor(root, template) {
@@ -27,7 +27,9 @@ export class Board {
     const isSame = this.model?.layoutKey === model.layoutKey;
     this.model = model;
     if (!isSame) this.#build();
-    writeTicks(this.ticks, model.columns * model.columnS);
+    const spanS = model.columns * model.columnS;
+    const ticks = TICKS.map((share) => agoText(spanS * share));
+    refill(this.ticks, ticks, (text) => node("span", text));
     this.#write();
   }
 
@@ -67,17 +69,6 @@ export class Board {
       this.root.dataset.painted = `${metric} ${window} ${newest}`;
     });
   }
-}
-
-/** How long ago, from the window's begin to now. */
-function writeTicks(holder, spanS) {
-  const shares = Array.from({ length: TICKS + 1 }, (_, tick) => tick / TICKS);
-  refill(holder, shares.map((share) => [share, agoText(spanS * (1 - share))]), ([share, text]) => {
-    const tick = node("span", text);
-    tick.style.left = `${100 * share}%`;
-    tick.style.translate = `${-100 * share}%`;
-    return tick;
-  });
 }
 
 function agoText(seconds) {

@@ -1,6 +1,6 @@
 // The card beside the cursor: one sample's value, time, signs and owners; and the same as a sentence.
 
-import { METRICS, phrase } from "./metrics.js";
+import { METRICS, phrase } from "./controls.js";
 import { largest, named } from "./owners.js";
 import { conflictsOf, conflictText } from "./signs.js";
 import { clock, duration, gigabytes, node, plural, ratio } from "./text.js";
@@ -13,7 +13,7 @@ export function writeCard(card, model, cursor, place) {
   const ago = (model.newest - column) * model.columnS;
   const when = `${timeText(model, column)}${ago ? `, ${duration(ago)} ago` : ""}`;
   card.replaceChildren(
-    node("h3", model.nameOf(row), node("span.quiet", when)),
+    node("h3", model.names[row], node("span.quiet", when)),
     node("p.value", valueText(model, cursor)),
     node("p.quiet", METRICS[model.metric].label),
     ...signTexts(model, cursor).map((text) => node("p.sign", text)),
@@ -31,7 +31,7 @@ export function writeCard(card, model, cursor, place) {
 export function sentence(model, cursor) {
   const { row, column } = cursor;
   return [
-    `${model.nameOf(row)} at ${timeText(model, column)}`,
+    `${model.names[row]} at ${timeText(model, column)}`,
     `${phrase(model.metric)} ${valueText(model, cursor)}`,
     ...signTexts(model, cursor),
     ...largest(model.owners(row, column)).map(({ label, bytes }) => `${label} ${gigabytes(bytes)} GB`),

@@ -3,7 +3,7 @@
 import { OWNERS } from "./owners.js";
 import { LANE, paintHeat, paintMemory } from "./paint.js";
 import { conflictsOf, engineNames } from "./signs.js";
-import { count, gigabytes, node, ratio, refill, setText } from "./text.js";
+import { count, gigabytes, node, ratio, refill } from "./text.js";
 
 export class Group {
   constructor(template, model, { rows, engines }, rowHeight) {
@@ -12,37 +12,35 @@ export class Group {
     this.section.style.setProperty("--row", `${rowHeight}px`);
     this.section.style.setProperty("--count", rows.length);
     const part = (selector) => this.section.querySelector(selector);
-    this.facts = part("dl");
     this.heatCanvas = part(".heat");
     this.memoryCanvas = part(".memory");
+    this.now = part(".now");
+    this.sizes = part(".sizes");
+    this.facts = part("dl");
     this.title = engineNames(model, this) || "No engine";
     part("h2").append(this.title, node("span", kindOf(model, this)));
-    const [, , now, sizes] = [".names", ".again", ".now", ".sizes"].map((selector, at) => {
-      const items = rows.map((row) => node("li", at < 2 ? model.nameOf(row) : ""));
-      part(selector).append(...items);
-      return items;
-    });
-    Object.assign(this, { now, sizes });
+    for (const list of [part(".names"), part(".again")]) {
+      list.append(...rows.map((row) => node("li", model.names[row])));
+    }
   }
 
-  /** Write present values and facts; what did not change is left alone. */
+  /** Write present values and facts. */
   write(model) {
-    this.rows.forEach((row, at) => {
-      setText(this.now[at], ratio(model.value(row, model.newest)));
-      // The second part is left out on narrow screens.
-      refill(this.sizes[at], sizeOf(model, row), (text, part) => node(part === 1 ? "i" : "span", text));
-    });
-    const engines = this.engines.map((engine) => model.engine(engine));
-    const facts = engines.flatMap((engine) => factsOf(engine, engines.length > 1));
-    refill(this.facts, facts, ([term, text, parts]) => {
-      return node("div", node("dt", term), ...(parts ? [blocksBar(parts)] : []), node("dd", text));
+    const values = this.rows.map((row) => ratio(model.value(row, model.newest)));
+    refill(this.now, values, (text) => node("li", text));
+    const sizes = this.rows.map((row) => sizeOf(model, row));
+    refill(this.sizes, sizes, ([used, of, unit]) => node("li", used, node("i", of), unit));
+    const facts = this.engines.flatMap((engine) => factsOf(model, engine, this.engines.length > 1));
+    refill(this.facts, facts, ([term, text, bar]) => {
+      return node("div", node("dt", term), bar ? blocksBar(bar) : "", node("dd", text));
     });
   }
 
   /** Draw on the screen, or on other canvases; `cursor` {row, column} of the model, or null. */
   paint(model, cursor, look, heatCanvas = this.heatCanvas, memoryCanvas = this.memoryCanvas) {
     paintHeat(heatCanvas, model, this, cursor, look);
-    paintMemory(memoryCanvas, model, this, look);
+    const bar = (row) => ({ total: model.total(row), owners: model.owners(row, model.newest) });
+    paintMemory(memoryCanvas, this.rows.map(bar), look);
   }
 
   /** The row at a height within one of the canvases; above the samples the row of a conflict there. */
@@ -63,26 +61,30 @@ function kindOf(model, { engines, rows }) {
   return `${models && `${models} · `}${rows.length} × ${gpus}`;
 }
 
+/** Used of total; the second part is left out on narrow screens. */
 function sizeOf(model, row) {
-  if (!model.isUp(row)) return ["no answer"];
+  if (model.now("up", row) === false) return ["no answer", "", ""];
   const total = model.total(row);
-  if (Number.isNaN(total)) return [];
-  return [gigabytes(model.used(row)), ` / ${gigabytes(total)}`, " GB"];
+  return total >= 0 ? [gigabytes(model.used(row)), ` / ${gigabytes(total)}`, " GB"] : ["", "", ""];
 }
 
-/** What an engine says about itself: [term, text, parts of a bar]; what is not known is left out. */
-function factsOf(engine, isOneOfMany) {
-  const { usable, active, cached, free, unsplit } = engine;
-  const states = Object.entries({ active, cached, free, "cached or free": unsplit });
-  const blocks = states.filter(([, part]) => part >= 0).map(([state, part]) => `${count(part)} ${state}`);
-  const bar = { kv_active: active / usable, kv_cached: cached / usable };
+/** What an engine says about itself: [term, text, bar of shares]; what is not known is left out. */
+function factsOf(model, engine, isOneOfMany) {
+  const now = (key) => model.now(key, engine);
+  const usable = now("kv_blocks");
+  const states = { active: "active", cached: "cached", free: "free", unsplit: "cached or free" };
+  const blocks = Object.entries(states)
+    .map(([key, state]) => [now(`kv.${key}`) * usable, state])
+    .filter(([size]) => size >= 0)
+    .map(([size, state]) => `${count(size)} ${state}`);
+  const bar = { kv_active: now("kv.active"), kv_cached: now("kv.cached") };
   return [
-    isOneOfMany && ["engine", engine.name],
-    !engine.isUp && ["state", "down"],
+    isOneOfMany && ["engine", model.engineNames[engine]],
+    now("engine_up") === false && ["state", "down"],
     usable >= 0 && ["KV blocks", `${blocks.join(" · ")} of ${count(usable)}`, bar],
-    engine.running >= 0 && ["requests", `${count(engine.running)} running · ${count(engine.waiting)} waiting`],
-    engine.contiguity >= 0 && ["contiguity", ratio(engine.contiguity)],
-    engine.preemptions >= 0 && ["preemptions", count(engine.preemptions)],
+    now("running") >= 0 && ["requests", `${count(now("running"))} running · ${count(now("waiting"))} waiting`],
+    now("contiguity") >= 0 && ["contiguity", ratio(now("contiguity"))],
+    now("preemptions") >= 0 && ["preemptions", count(now("preemptions"))],
   ].filter(Boolean);
 }
 

@@ -1,6 +1,6 @@
 // The answer in words: which GPU is full and since when, what holds its memory, what happened.
 
-import { METRICS, phrase, WINDOWS } from "./metrics.js";
+import { METRICS, phrase, WINDOWS } from "./controls.js";
 import { largest } from "./owners.js";
 import { happenings } from "./signs.js";
 import { clock, duration, gigabytes, plural, ratio } from "./text.js";
@@ -15,7 +15,7 @@ export function summary(model) {
   if (known.length === 0) return { headline: `${label}: no sample now`, subline: source };
   const [{ row, now, held }] = known;
   const what = phrase(model.metric);
-  const name = model.nameOf(row);
+  const name = model.names[row];
   const subline = memoryText(model, row, name) + happened(model) + leftOutText(model);
   if (!held) return { headline: `Highest ${what}: ${ratio(now)} on ${name}`, subline };
   const full = known.filter((one) => one.held).length;

@@ -2,16 +2,14 @@
 
 import { Board, lookOf } from "./board.js";
 import { sentence, writeCard } from "./card.js";
-import { offer, themeSwitch } from "./controls.js";
+import { METRICS, offer, themeSwitch } from "./controls.js";
 import { Cursor } from "./cursor.js";
-import { csvOf, exportMenu, fileName } from "./exports.js";
+import { csvOf, exportMenu, fileName, pictureOf } from "./exports.js";
 import { Feed } from "./feed.js";
 import { summary } from "./headline.js";
-import { GRADIENT } from "./heat.js";
-import { METRICS } from "./metrics.js";
 import { Model } from "./model.js";
 import { writeOwners } from "./owners.js";
-import { pictureOf } from "./picture.js";
+import { GRADIENT } from "./paint.js";
 import { writeEvents } from "./signs.js";
 import { clock, duration, setText } from "./text.js";
 

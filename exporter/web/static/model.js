@@ -13,6 +13,8 @@ export class Model {
     const { rows, engines, rows_left_out: rowsLeftOut } = layout;
     Object.assign(this, { metric, window, replay, columns, columnS, rows, engines, rowsLeftOut });
     this.layoutKey = JSON.stringify(layout);
+    this.engineNames = engines.map(({ replica, engine }) => `${replica}/${engine}`);
+    this.names = rows.map((row) => row.device ?? this.engineNames[row.engines[0]]);
     this.groups = groupsOf(rows);
     this.samples = new Map(); // by column: {ratios and preempted by row, ledger}; absent: no sample
     this.state = {};
@@ -90,10 +92,11 @@ export class Model {
 
   /** Bytes that a row's GPU has. */
   total(row) {
-    return this.#now("memory_total_mib", row) * MIB;
+    return this.now("memory_total_mib", row) * MIB;
   }
 
-  #now(key, index) {
+  /** A figure of a row or an engine, as docs/live-protocol.md names it. */
+  now(key, index) {
     return this.state[key]?.[index] ?? NaN;
   }
 
@@ -105,41 +108,6 @@ export class Model {
   /** The column of a time; what is later than the newest belongs to it. */
   columnOf(unixS) {
     return this.newest - Math.max(0, Math.round((this.unixS - unixS) / this.columnS));
-  }
-
-  /** A row as people call it: its GPU, or the engine whose GPU is not known. */
-  nameOf(row) {
-    const { device, engines } = this.rows[row];
-    return device ?? this.engineName(engines[0]);
-  }
-
-  engineName(index) {
-    return `${this.engines[index].replica}/${this.engines[index].engine}`;
-  }
-
-  /** Whether a row's GPU answers, as far as is known. */
-  isUp(row) {
-    return this.#now("up", row) !== false;
-  }
-
-  /** What is known now of an engine. */
-  engine(index) {
-    const now = (key) => this.#now(key, index);
-    const usable = now("kv_blocks");
-    const blocks = (state) => Math.round(now(`kv.${state}`) * usable);
-    return {
-      name: this.engineName(index),
-      isUp: now("engine_up") !== false,
-      usable,
-      active: blocks("active"),
-      cached: blocks("cached"),
-      free: blocks("free"),
-      unsplit: blocks("unsplit"),
-      contiguity: now("contiguity"),
-      preemptions: now("preemptions"),
-      running: now("running"),
-      waiting: now("waiting"),
-    };
   }
 }
 

@@ -1,12 +1,50 @@
 // What stands on a group's two canvases: samples under a lane of signs, and bars of memory by owner.
 // Sizes are in CSS pixels.
 
-import { pictureOfSamples } from "./heat.js";
 import { OWNERS, stripes } from "./owners.js";
 import { conflictsOf, preemptionsOf } from "./signs.js";
 import { gigabytes } from "./text.js";
 
 export const LANE = 16; // above the samples, as --lane in live.css
+
+// Every fifth of the map's 256 colours; between two of them a straight line is right within 1/255.
+const STOPS = `
+  440154 46085c 471063 481769 481d6f 482475 472a7a 46307e 453781 433d84 414287 3f4889 3d4e8a
+  3a538b 38598c 355e8d 33638d 31688e 2e6d8e 2c718e 2a768e 297b8e 27808e 25848e 23898e 218e8d
+  20928c 1f978b 1e9c89 1fa188 21a585 24aa83 28ae80 2eb37c 35b779 3dbc74 46c06f 50c46a 5ac864
+  65cb5e 70cf57 7cd250 89d548 95d840 a2da37 b0dd2f bddf26 cae11f d8e219 e5e419 f1e51d fde725`
+  .match(/\w+/g)
+  .map((hex) => [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16)));
+
+const SHADES = Array.from({ length: 256 }, (_, shade) => {
+  const [at, share] = [Math.floor(shade / 5), (shade % 5) / 5];
+  const next = STOPS[at + 1] ?? STOPS[at];
+  return [...STOPS[at].map((from, channel) => Math.round(from + share * (next[channel] - from))), 255];
+});
+
+/** A CSS gradient over all colours, from left to right. */
+export const GRADIENT = `linear-gradient(to right, ${STOPS.map((rgb) => `rgb(${rgb})`)})`;
+
+const picture = new OffscreenCanvas(1, 1); // of whoever asked last
+
+/**
+ * Samples of some rows as a small picture, a pixel each, oldest left; it holds until the next call.
+ * A gap stays transparent, so that what lies behind shows.
+ */
+function pictureOfSamples(model, rows) {
+  const { columns, oldest } = model;
+  Object.assign(picture, { width: columns, height: rows.length });
+  const pen = picture.getContext("2d");
+  const pixels = pen.createImageData(columns, rows.length);
+  rows.forEach((row, at) => {
+    for (let column = 0; column < columns; column += 1) {
+      const shade = SHADES[Math.round(255 * model.value(row, oldest + column))];
+      if (shade) pixels.data.set(shade, 4 * (at * columns + column));
+    }
+  });
+  pen.putImageData(pixels, 0, 0);
+  return picture;
+}
 
 /** Of a canvas: as many pixels as it has on the screen, cleared. */
 function cleared(canvas, scale) {
@@ -58,37 +96,35 @@ export function paintHeat(canvas, model, group, cursor, look) {
   }
 }
 
-/** A bar a row: who owns its memory now; striped where nothing is known. */
-export function paintMemory(canvas, model, { rows }, look) {
+/** A bar a row: {total, owners: {owner: bytes}}, owners null where nothing is known. */
+export function paintMemory(canvas, bars, look) {
   const { pen, width, height } = cleared(canvas, look.scale);
-  const rowTall = height / rows.length;
+  const rowTall = height / bars.length;
   const tall = Math.round(Math.min(26, Math.max(rowTall * 0.62, rowTall - 6)));
-  rows.forEach((row, at) => {
-    const y = Math.round((at + 0.5) * rowTall - tall / 2);
-    const owners = model.owners(row, model.newest);
-    const scale = width / model.total(row);
+  bars.forEach(({ total, owners }, row) => {
+    const y = Math.round((row + 0.5) * rowTall - tall / 2);
     pen.fillStyle = owners ? look.track : stripes(pen, look.gap, look.track);
     pen.fillRect(0, y, width, tall);
-    let bytes = 0;
+    let [x, bytes] = [0, 0];
     for (const owner of owners ? OWNERS : []) {
-      const x = Math.round(bytes * scale);
       const size = owners[owner.key] ?? 0;
       bytes += size;
-      const wide = Math.round(bytes * scale) - x;
-      if (wide === 0 || owner.key === "free") continue;
-      pen.fillStyle = owner.striped ? stripes(pen, owner.colour, look.surface) : owner.colour;
-      pen.fillRect(x, y, wide > 3 ? wide - 1 : wide, tall);
-      if (tall < 16) continue;
-      const box = { x: x + 5, y: y + tall / 2, room: wide - 10 };
-      paintLabel(pen, owner, `${gigabytes(size)} GB`, box, look);
+      const wide = Math.round((bytes / total) * width) - x;
+      if (wide > 0 && owner.key !== "free") {
+        pen.fillStyle = owner.striped ? stripes(pen, owner.colour, look.surface) : owner.colour;
+        pen.fillRect(x, y, wide > 3 ? wide - 1 : wide, tall);
+        if (tall >= 16) paintLabel(pen, owner, size, { x: x + 5, y: y + tall / 2, room: wide - 10 }, look);
+      }
+      x += wide;
     }
   });
 }
 
 /** Name and size of a bar's part, or its size alone, where there is room; on stripes, on a ground. */
-function paintLabel(pen, { label, light, striped }, size, { x, y, room }, look) {
+function paintLabel(pen, { label, light, striped }, bytes, { x, y, room }, look) {
   pen.font = "12px Arial, sans-serif";
   pen.textBaseline = "middle";
+  const size = `${gigabytes(bytes)} GB`;
   const text = [`${label} ${size}`, size].find((one) => pen.measureText(one).width <= room);
   if (!text) return;
   if (striped) {

@@ -32,7 +32,7 @@ export function conflictText(model, { mark, row }) {
   const { kind, pid, process, used_mib: mib } = mark;
   const who = pid === null ? "a process" : `pid ${pid}${process ? ` (${process})` : ""}`;
   const holds = mib === null ? "" : `, holds ${gigabytes(mib * 2 ** 20)} GB`;
-  const where = model.nameOf(row);
+  const where = model.names[row];
   if (kind === "co_tenant") return `co-tenant on ${where}: ${who}${holds}`;
   if (kind === "pressure") return `${where} is full while others grew: ${who}${holds}`;
   return `the next peak of ${who} would run out of memory on ${where}`;
@@ -75,7 +75,7 @@ function runs(preemptions) {
 
 /** Names of a group's engines: "vllm-0/0, vllm-1/0". */
 export function engineNames(model, { engines }) {
-  return engines.map((engine) => model.engineName(engine)).join(", ");
+  return engines.map((engine) => model.engineNames[engine]).join(", ");
 }
 
 /** Write the list of what happened, newest first. */
