@@ -153,3 +153,14 @@ def test_counts_end_where_16_bits_do() -> None:
     history.observe(0.0, {"a": (1, 0, 65_000)})
     history.observe(0.1, {"a": (1, 0, 70_000)})
     assert history.events(0, ["a"], 0) == [(0, 0, 65_535)]
+
+
+def test_when_the_interval_grows_a_sample_stands_for_all_columns_since_the_one_before() -> None:
+    history = one_row(0.5)
+    history.observe(100.0, {"a": (1, 1, 0)})
+    history.observe(100.5, {"a": (2, 2, 0)})
+    history.interval_s = 2.0
+    history.observe(102.5, {"a": (3, 3, 0)})
+    assert shown(history, since=200) == [1, 2, 3, 3, 3, 3]
+    history.observe(106.5, {"a": (4, 4, 0)})
+    assert shown(history, since=205) == [3, GONE, GONE, GONE, GONE, GONE, GONE, GONE, 4]

@@ -9,7 +9,7 @@ from exporter.clock import ManualClock
 from exporter.errors import SourceUnavailable
 from exporter.records.source import Source
 from exporter.records.trace import KvRecord, PageTable, TraceReading, TraceRecord
-from exporter.sources.trace import TraceSource
+from exporter.sources.trace import MAX_READ_BYTES, TraceSource
 from exporter.sources.trace_files import MAX_FILES, find_trace_files
 
 START_NS = 1_795_956_240_000_000_000
@@ -297,6 +297,20 @@ def test_d2_a_rotated_file_that_the_pattern_matches_too_is_not_read_again(
     seen = [record for _ in range(5) for record in records_of(reader.read_a_second_later())]
     assert seen == [kv_record("a", 2), kv_record("a", 4), kv_record("a", 3)]
     reader.source.close()
+
+
+def test_d10_one_read_of_many_files_with_much_to_read_takes_a_bounded_amount(
+    reader: Reader, directory: Path
+) -> None:
+    paths = [directory / f"{number:02}.log" for number in range(20)]
+    for path in paths:
+        append(path, b"first\n")
+    reader.read()
+    for path in paths:
+        append(path, b"0123456789abcde\n" * (MAX_READ_BYTES // 16 // 16))  # 40 MiB in all
+    reading = reader.read()
+    assert reading.lines["ignored"] == 20 + 20 * (64 * 1024 // 16)
+    assert reading.dropped_bytes == 20 * (MAX_READ_BYTES // 16 - 64 * 1024)
 
 
 def test_d2_a_file_is_read_under_one_of_its_names(reader: Reader, directory: Path) -> None:
