@@ -132,10 +132,13 @@ class TraceSource:
         )
 
     def _rescan_if_due(self) -> list[FileUnreadable]:
-        """Look at the paths again once a second; returns the directories that failed just now."""
+        """Look at the paths again once a second, without files at each read.
+
+        Returns: the directories that failed just now.
+        """
         now_s, paths = self._clock.monotonic(), self._paths
         is_first = self._looked_at != paths
-        if not is_first and now_s < self._rescan_at_s:
+        if not is_first and self._files and now_s < self._rescan_at_s:
             return []
         was_passed_over = self._found.passed_over
         self._looked_at = paths
