@@ -2,6 +2,8 @@
 
 import gc
 import tracemalloc
+from itertools import pairwise
+from statistics import median
 
 from exporter.clock import ManualClock
 from exporter.pipeline import Pipeline
@@ -19,7 +21,8 @@ from tests.readings import (
     trace_reading,
 )
 
-TICKS = 5000  # at 500 ms: 42 minutes, and an engine that starts anew every 100 s
+TICKS = 2400  # at 500 ms: 20 minutes, and an engine that starts anew every 100 s
+SETTLED = 1400  # the windows are full, and the forgetting of silent processes has begun
 
 
 def test_b19_memory_is_flat_once_the_windows_are_full() -> None:
@@ -48,10 +51,9 @@ def test_b19_memory_is_flat_once_the_windows_are_full() -> None:
         clock.advance(0.5)
         if tick % 10 == 0:
             exposition.render(view, wanted)
-        if tick % 100 == 0:
+        if tick >= SETTLED and tick % 100 == 0:
             gc.collect()
             sizes.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
-    # After 600 s the forgetting of silent processes has begun, too; one tick may be 16 bytes.
-    late, latest = sizes[len(sizes) // 2 : -10], sizes[-10:]
-    assert sum(latest) / len(latest) - sum(late) / len(late) < 16 * TICKS / 4
+    # A single step is some cache of the test run; what each tick left would be in every hundred.
+    assert median(later - former for former, later in pairwise(sizes)) < 100 * 8
