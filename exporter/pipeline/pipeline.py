@@ -220,6 +220,7 @@ class Pipeline:
             devices=devices,
             engines=with_rank_imbalance(self._trace.engine_views(now_s), ranks, ledgers),
             ranks=ranks,
+            silent_ranks=self._trace.silent_rank_views(now_s, index_by_uuid),
             sources=self._health(),
             trace_lines=self._trace_lines | _told("no_room", self._trace.refused),
             dropped_bytes=self._dropped_bytes,

@@ -1,12 +1,14 @@
 """One worker between ticks: its newest allocator record and its counters."""
 
+from collections.abc import Mapping
+
 from exporter.analysis import fragmentation
 from exporter.history.counter import ResetSafeCounter
 from exporter.history.identities import FORGET_S
 from exporter.history.latest import Latest
 from exporter.records.ledger import Owner
 from exporter.records.trace import TorchRecord
-from exporter.records.view import RankView
+from exporter.records.view import RankView, SilentRankView
 
 
 class RankState:
@@ -18,6 +20,7 @@ class RankState:
         self.rank = rank
         self.model_name = ""
         self._torch: Latest[TorchRecord] | None = None
+        self._has_been_fresh = False
         self._alloc_retries = ResetSafeCounter()
         self._ooms = ResetSafeCounter()
 
@@ -32,6 +35,14 @@ class RankState:
         self.model_name = record.model_name or self.model_name
         self._alloc_retries.update(record.alloc_retries, record.pid)
         self._ooms.update(record.ooms, record.pid)
+
+    def refresh(self, now_s: float) -> None:
+        """Note whether it tells of itself at `now_s`."""
+        self._has_been_fresh = self._has_been_fresh or self.fresh(now_s) is not None
+
+    def is_silent(self, now_s: float) -> bool:
+        """Whether it told of itself and does no more; not so for old records found at start."""
+        return self._has_been_fresh and self.fresh(now_s) is None
 
     def is_forgotten(self, now_s: float) -> bool:
         """Whether it has been silent for so long that its counters are no longer worth keeping."""
@@ -65,4 +76,20 @@ class RankState:
             alloc_retries=self._alloc_retries.total,
             ooms=self._ooms.total,
             parts_bytes=parts_bytes,
+        )
+
+    def silent_view(
+        self, index_by_uuid: Mapping[str, int], engine_model_name: str
+    ) -> SilentRankView:
+        """What is still true of this worker when its newest record is too old."""
+        uuid = self._torch.record.uuid if self._torch else None
+        return SilentRankView(
+            replica=self.replica,
+            model_name=self.model_name or engine_model_name,
+            engine=self.engine,
+            rank=self.rank,
+            device=index_by_uuid.get(uuid or ""),
+            uuid=uuid,
+            alloc_retries=self._alloc_retries.total,
+            ooms=self._ooms.total,
         )

@@ -11,7 +11,7 @@ from exporter.pipeline.engine_state import EngineState
 from exporter.pipeline.rank_state import RankState
 from exporter.records.ledger import Owner
 from exporter.records.trace import EngineRecord, KvRecord, TorchRecord, TraceRecord
-from exporter.records.view import EngineView, RankView
+from exporter.records.view import EngineView, RankView, SilentRankView
 
 UUID_PREFIXES = ("GPU-", "MIG-")
 
@@ -53,6 +53,8 @@ class TraceState:
         """Settle what is still true at `now_s` and forget what has long been silent."""
         for engine in self._engines.values():
             engine.refresh(now_s)
+        for rank in self._ranks.values():
+            rank.refresh(now_s)
         self._engines = {
             key: engine for key, engine in self._engines.items() if not engine.is_forgotten(now_s)
         }
@@ -128,11 +130,24 @@ class TraceState:
             replica, engine_name, _rank = key
             torch = rank.fresh(now_s)
             if torch is not None:
-                engine = self._engines.get((replica, engine_name))
-                model_name = engine.model_name if engine else ""
                 index = index_by_uuid.get(torch.uuid or "")
+                model_name = self._model_name(replica, engine_name)
                 views.append(rank.view(torch, index, model_name, parts_bytes.get(key)))
         return tuple(views)
+
+    def silent_rank_views(
+        self, now_s: float, index_by_uuid: Mapping[str, int]
+    ) -> tuple[SilentRankView, ...]:
+        """Workers that have fallen silent, until they are forgotten."""
+        return tuple(
+            rank.silent_view(index_by_uuid, self._model_name(replica, engine_name))
+            for (replica, engine_name, _rank), rank in sorted(self._ranks.items())
+            if rank.is_silent(now_s)
+        )
+
+    def _model_name(self, replica: str, engine_name: str) -> str:
+        engine = self._engines.get((replica, engine_name))
+        return engine.model_name if engine else ""
 
     def _engine(self, replica: str, engine: str) -> EngineState:
         key = (replica, engine)

@@ -121,6 +121,19 @@ class RankView(Struct, frozen=True, kw_only=True):
     parts_bytes: dict[Owner, int] | None = None
 
 
+class SilentRankView(Struct, frozen=True, kw_only=True):
+    """What a worker that tells nothing any more had counted: it may have ended because of it."""
+
+    replica: str
+    model_name: str
+    engine: str
+    rank: int
+    device: int | None
+    uuid: str | None
+    alloc_retries: float | None
+    ooms: float | None
+
+
 class GpuHolderView(Struct, frozen=True, kw_only=True):
     """A container and its GPU. `device` is NVML's index of the GPU; None when NVML lacks its uuid.
 
@@ -156,5 +169,6 @@ class View(Struct, frozen=True, kw_only=True):
     conflicts: tuple[Conflict, ...] = ()
     ledger_incoherent: dict[str, int] = {}
     gpu_holders: tuple[GpuHolderView, ...] = ()
+    silent_ranks: tuple[SilentRankView, ...] = ()
     config_reload_success: bool | None = None
     config_reload_unix_s: float | None = None

@@ -1,6 +1,7 @@
 """Who holds which GPU, asked from a real gRPC server on a unix socket."""
 
 import json
+import re
 import shutil
 import socket
 import tempfile
@@ -18,11 +19,20 @@ from exporter.sources.pod_resources import PodResourcesSource
 from tests.daemon import run, running
 from tests.fake_nvml import FakeGpu, Scenario, environment
 from tests.kubelet import Kubelet, pod, serving
-from tests.prometheus import prometheus
+from tests.prometheus import configured_prometheus
 
 A = "GPU-0000000a-0000-0000-0000-000000000000"
 B = "GPU-0000000b-0000-0000-0000-000000000000"
 NOT_LISTED = "GPU-0000000f-0000-0000-0000-000000000000"
+PAGE = Path(__file__).parents[2] / "docs/kubernetes-pods.md"
+AS_A_POD = """
+global: {{scrape_interval: 500ms}}
+scrape_configs:
+  - job_name: vllm-memory
+    static_configs:
+      - targets: ["{target}"]
+        labels: {{namespace: monitoring, pod: exporter-7, container: memory-exporter}}
+"""
 HOSTILE = 'a"b\\c\nd{}é\u2028'
 SOURCE_UP = 'vllm_memory_exporter_source_up{source="pod_resources"}'
 
@@ -248,20 +258,18 @@ class TestDaemon:
         assert "mount the kubelet's directory" in about_pods[0]
         assert all(line.startswith("ts=") for line in daemon.log)
 
-    def test_the_gpu_memory_of_a_pod_in_prometheus(
+    def test_the_pages_query_gives_the_gpu_memory_of_a_pod_in_prometheus(
         self, socket_path: Path, driver: dict[str, str], tmp_path: Path
     ) -> None:
+        """The exporter is a pod itself, to whose series Prometheus adds the pod's labels."""
+        query, _of_slices = re.findall(r"```\n(sum.+?)```", PAGE.read_text(), re.DOTALL)
         pods = (pod("blue-0", [A]), pod("green-0", [B]))
         with (
             serving(Kubelet(socket_path, *pods)),
             running(*asking(socket_path), environment=driver) as daemon,
-            prometheus(daemon.address, tmp_path) as server,
+            configured_prometheus(AS_A_POD.format(target=daemon.address), tmp_path) as server,
         ):
-            joined = (
-                "sum by (namespace, pod) (gpu_memory_used_bytes"
-                " * on (uuid) group_right () gpu_pod_info)"
-            )
-            assert server.wait_for(joined) == {
+            assert server.wait_for(query) == {
                 ("serving", "blue-0"): 7_000,
                 ("serving", "green-0"): 9_000,
             }

@@ -9,7 +9,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as from_text
 
 from exporter.records.device import ProcessMemory
-from exporter.records.view import View
+from exporter.records.view import SilentRankView, View
 from exporter.views.metrics.exposition import Exposition
 from exporter.views.metrics.table import FAMILIES
 from tests.views import bare_view, engine_view, gpu_uuid, gpu_view, make_view, mig_uuid, rank_view
@@ -324,6 +324,22 @@ def test_a_rank_on_a_gpu_that_nvml_lacks_has_an_empty_device() -> None:
     series = series_of(make_view(ranks=(replace(rank_view(3), device=None),)))
     labels = {**E, "rank": "3", "device": "", "uuid": gpu_uuid(3)}
     assert series["vllm_torch_allocated_bytes", frozenset(labels.items())] == 380
+
+
+def test_of_a_silent_worker_only_its_counts_are_told() -> None:
+    silent = SilentRankView(
+        replica="blue-0",
+        model_name="Qwen/Qwen3-8B",
+        engine="0",
+        rank=0,
+        device=0,
+        uuid=gpu_uuid(0),
+        alloc_retries=6,
+        ooms=1,
+    )
+    series = series_of(make_view(ranks=(), silent_ranks=(silent,)))
+    of_it = {name: value for (name, labels), value in series.items() if ("rank", "0") in labels}
+    assert of_it == {"vllm_torch_alloc_retries_total": 6, "vllm_torch_ooms_total": 1}
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

@@ -368,6 +368,18 @@ class TestRanks:
         rank = stage.rank_at(20.0, trace_reading(torch(20.0, pid=21, alloc_retries=3, ooms=0)))
         assert (rank.replica, rank.alloc_retries, rank.ooms) == ("node-1", 7, 1)
 
+    def test_what_a_worker_counted_outlives_it_until_it_is_forgotten(self, stage: Stage) -> None:
+        stage.at(0.0, device_reading(device()), trace_reading(torch(alloc_retries=4, ooms=1)))
+        assert stage.at(3.0).silent_ranks == ()
+        (rank,) = stage.at(3.1).silent_ranks
+        assert (rank.replica, rank.rank, rank.device, rank.uuid) == ("node-1", 0, 0, UUID)
+        assert (rank.alloc_retries, rank.ooms) == (4, 1)
+        assert len(stage.at(600.0).silent_ranks) == 1
+        assert stage.at(600.1).silent_ranks == ()
+
+    def test_a_worker_whose_old_records_are_found_at_start_is_not_shown(self, stage: Stage) -> None:
+        assert stage.at(100.0, trace_reading(torch(ooms=1))).silent_ranks == ()
+
     def test_the_engine_lends_its_model_name(self, stage: Stage) -> None:
         rank = stage.rank_at(0.0, trace_reading(kv(model_name="llama"), torch()))
         assert rank.model_name == "llama"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from exporter.records.view import RankView, View
+from exporter.records.view import RankView, SilentRankView, View
 from exporter.views.metrics.engine import ENGINES
 from exporter.views.metrics.family import LabelValues, Subject
 from exporter.views.metrics.gpu import GPUS, device_label
@@ -11,12 +11,23 @@ from exporter.views.metrics.scope import Scope
 
 def _ranks(view: View) -> Iterator[tuple[LabelValues, RankView]]:
     for rank in view.ranks:
-        device = "" if rank.device is None else device_label(rank.device)
-        engine = (rank.replica, rank.model_name, rank.engine)
-        yield (*engine, str(rank.rank), device, rank.torch.uuid or ""), rank
+        yield _labels(rank, rank.torch.uuid), rank
+
+
+def _counted(view: View) -> Iterator[tuple[LabelValues, RankView | SilentRankView]]:
+    yield from _ranks(view)
+    for rank in view.silent_ranks:
+        yield _labels(rank, rank.uuid), rank
+
+
+def _labels(rank: RankView | SilentRankView, uuid: str | None) -> LabelValues:
+    device = "" if rank.device is None else device_label(rank.device)
+    return (rank.replica, rank.model_name, rank.engine, str(rank.rank), device, uuid or "")
 
 
 RANKS = Scope((*ENGINES.labels, "rank", *GPUS.labels), _ranks)
+# Counts outlive their worker, as those of engines do: a slow scrape would miss why it ended.
+COUNTED_RANKS = Scope(RANKS.labels, _counted)
 TORCH_RECORDS = RANKS.part(lambda rank: rank.torch)
 
 TORCH_ALLOCATOR = Subject(
@@ -56,13 +67,13 @@ TORCH_ALLOCATOR = Subject(
             "Allocator gap / reserved. Source: trace, torch record.",
             lambda rank: rank.fragmentation_ratio,
         ),
-        RANKS.counter(
+        COUNTED_RANKS.counter(
             "vllm_torch_alloc_retries_total",
             "Allocations that failed, and were tried again after flushing the allocator. Source: "
             "trace, torch memory_stats num_alloc_retries.",
             lambda rank: rank.alloc_retries,
         ),
-        RANKS.counter(
+        COUNTED_RANKS.counter(
             "vllm_torch_ooms_total",
             "Out-of-memory errors that torch raised. Source: trace, torch memory_stats num_ooms.",
             lambda rank: rank.ooms,
