@@ -28,7 +28,7 @@ FLOOD = """
 import sys, time
 line = sys.argv[2].encode() + b"\\n"
 with open(sys.argv[1], "ab", buffering=0) as file:
-    while True:
+    for _ in range(600):  # a minute, should nobody end it
         file.write(line * 10_000)
         time.sleep(0.1)  # 100,000 lines a second, as far as the machine can
 """
