@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from exporter.records.trace import Blocks
 from exporter.records.view import EngineView, RankView, View
 from tests.views import engine_view, gpu_uuid, gpu_view, make_view, rank_view
 
@@ -11,7 +12,13 @@ START_S = 100.0
 
 
 def engine(replica: str, usage_ratio: float | None = 0.25, **changes: Any) -> EngineView:
-    return replace(engine_view(), replica=replica, usage_ratio=usage_ratio, **changes)
+    """Of 40 usable blocks as many are active as the ratio says, and at most 6 are cached."""
+    view = engine_view()
+    if view.kv is not None and usage_ratio is not None and 0 <= usage_ratio <= 1:
+        free = 40 - round(40 * usage_ratio)
+        blocks = Blocks(total=41, num_free=free, cached=min(6, free))
+        view = replace(view, kv=replace(view.kv, blocks=blocks))
+    return replace(view, replica=replica, usage_ratio=usage_ratio, **changes)
 
 
 def placed_on(index: int | None, rank: RankView) -> RankView:

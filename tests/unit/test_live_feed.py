@@ -63,7 +63,7 @@ def test_the_first_event_is_full() -> None:
     assert shown.cells == [[MISSING]] * 118 + [[5000], [7500]]
     assert [row["device"] for row in shown.layout["rows"]] == ["cuda:0"]
     assert shown.layout["engines"][0]["replica"] == "blue"
-    assert shown.state["kv.active"] == [7500]
+    assert shown.state["kv.active"] == [30]
     assert shown.state["preemptions"] == [8]
 
 
@@ -87,7 +87,7 @@ def test_then_comes_one_delta_a_tick_also_when_nothing_changed() -> None:
     )
     tick(feed, 2, 0.5, conflicts=(co_tenant(),))
     event, _ = taken(feed, position)
-    assert event.data["state"] == {"kv.active": "iBM="}  # 5000
+    assert event.data["state"] == {"kv.active": [20], "kv.free": [14]}
     assert [mark["id"] for mark in event.data["marks"]] == [1]
 
 

@@ -66,10 +66,10 @@ def state(view: View, of: Layout) -> State:
     records = [engine.kv for engine in engines]
     _add(found, "engine_up", [engine.is_up for engine in engines])
     _add(found, "kv_blocks", [kv.blocks.usable if kv and kv.blocks else None for kv in records])
-    _add_codes(found, "kv.active", [engine.usage_ratio for engine in engines])
-    _add_codes(found, "kv.cached", _of_blocks(engines, lambda blocks: blocks.cached))
-    _add_codes(found, "kv.free", _of_blocks(engines, lambda blocks: blocks.free))
-    _add_codes(found, "kv.unsplit", _of_blocks(engines, _unsplit))
+    _add(found, "kv.active", _of_blocks(engines, lambda blocks: blocks.active))
+    _add(found, "kv.cached", _of_blocks(engines, lambda blocks: blocks.cached))
+    _add(found, "kv.free", _of_blocks(engines, lambda blocks: blocks.free))
+    _add(found, "kv.unsplit", _of_blocks(engines, _unsplit))
     _add_codes(found, "contiguity", [engine.contiguity_ratio for engine in engines])
     _add(found, "preemptions", [_whole(engine.counters.preemptions) for engine in engines])
     _add(found, "running", [kv.running if kv else None for kv in records])
@@ -138,13 +138,9 @@ def _share(device: DeviceView | None, owner: Owner) -> float | None:
 
 def _of_blocks(
     engines: Iterable[EngineView], count: Callable[[Blocks], int | None]
-) -> list[float | None]:
-    found: list[float | None] = []
-    for engine in engines:
-        blocks = engine.kv.blocks if engine.kv else None
-        number = count(blocks) if blocks and blocks.usable else None
-        found.append(None if blocks is None or number is None else number / blocks.usable)
-    return found
+) -> list[int | None]:
+    records = (engine.kv.blocks if engine.kv else None for engine in engines)
+    return [count(blocks) if blocks and blocks.usable else None for blocks in records]
 
 
 def _unsplit(blocks: Blocks) -> int | None:

@@ -74,10 +74,10 @@ function factsOf(model, engine, isOneOfMany) {
   const usable = now("kv_blocks");
   const states = { active: "active", cached: "cached", free: "free", unsplit: "cached or free" };
   const blocks = Object.entries(states)
-    .map(([key, state]) => [now(`kv.${key}`) * usable, state])
+    .map(([key, state]) => [now(`kv.${key}`), state])
     .filter(([size]) => size >= 0)
     .map(([size, state]) => `${count(size)} ${state}`);
-  const bar = { kv_active: now("kv.active"), kv_cached: now("kv.cached") };
+  const bar = { kv_active: now("kv.active") / usable, kv_cached: now("kv.cached") / usable };
   return [
     isOneOfMany && ["engine", model.engineNames[engine]],
     now("engine_up") === false && ["state", "down"],
