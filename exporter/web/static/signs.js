@@ -34,7 +34,7 @@ export function conflictText(model, { mark, row }) {
   const holds = mib === null ? "" : `, holds ${gigabytes(mib * 2 ** 20)} GB`;
   const where = model.names[row];
   if (kind === "co_tenant") return `co-tenant on ${where}: ${who}${holds}`;
-  if (kind === "pressure") return `${where} is full while others grew: ${who}${holds}`;
+  if (kind === "pressure") return `${where} is nearly full while others grew: ${who}${holds}`;
   return `the next peak of ${who} would run out of memory on ${where}`;
 }
 
