@@ -13,7 +13,7 @@ _COLOURS = {
     "torch_other": "#5794f2",
     "allocator_slack": "#f2cc0c",
     "non_torch": "#8f8f8f",
-    "other_processes": "#c4162a",
+    "other_processes": "#e05fd0",
     "engine_unsplit": "#447ebc",
     "used_unsplit": "#6e6e6e",
     "unattributed": "#b0b0b0",

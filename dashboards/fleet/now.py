@@ -78,7 +78,7 @@ NOW = [
         "Conflicts in 10 minutes",
         "How often another process grew on an engine's GPU, filled it, or a worker's margin fell "
         "below 0. Normal is 0.",
-        target(f"sum({recorded('job:gpu_memory_conflicts:increase10m', FLEET)})"),
+        target(f"round(sum({recorded('job:gpu_memory_conflicts:increase10m', FLEET)}))"),
         unit="short",
         no_value=NO_GPU,
         steps=ANY_IS_BAD,
