@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-engine test-engines test-deploy test-dashboards check format bench bench-live bench-fleet docs dashboards manifests golden clean
+.PHONY: help demo test test-browser test-engine test-engines test-deploy test-dashboards check format bench bench-live bench-fleet docs dashboards previews manifests golden clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -101,6 +101,9 @@ docs: $(STAMP) ## write docs/metrics.md from the metric table
 
 dashboards: $(STAMP) ## write dashboards/*.json from their generator
 	$(BIN)/python -m dashboards.generate
+
+previews: $(STAMP) ## draw docs/images/board-*.png and incident-*.png; needs npm, chromium, prometheus; 4 minutes
+	$(BIN)/python -m tests.tools.board_previews
 
 manifests: $(STAMP) ## write the Prometheus operator's rules from deploy/prometheus/rules
 	$(BIN)/python -m tests.tools.make_prometheus_rules > deploy/kubernetes/components/prometheus-operator/prometheusrules.yaml

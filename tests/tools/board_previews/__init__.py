@@ -1,0 +1,1 @@
+"""Previews of the Grafana boards, drawn from their JSON and from recordings; see `__main__`."""
