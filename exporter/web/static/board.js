@@ -17,54 +17,38 @@ export class Board {
   constructor(root, template) {
     Object.assign(this, { root, template, groups: [], cursor: null, isDue: false });
     this.holder = root.querySelector("#groups");
-    this.ticks = root.querySelector("#ticks");
     new ResizeObserver(() => this.paintSoon()).observe(this.holder);
-    this.sights = new IntersectionObserver((entries) => this.#seen(entries), { rootMargin: "200px" });
+    addEventListener("scroll", () => this.paintSoon());
   }
 
   /** Show what a model has now; rows are made anew only when others are to be shown. */
   show(model) {
     const isSame = this.model?.layoutKey === model.layoutKey;
     this.model = model;
-    if (!isSame) this.#build();
-    const spanS = model.columns * model.columnS;
-    const ticks = TICKS.map((share) => agoText(spanS * share));
-    refill(this.ticks, ticks, (text) => node("span", text));
-    this.#write();
-  }
-
-  #build() {
-    const { height, look } = SIZES.find(({ most }) => this.model.rows.length <= most);
-    this.root.className = look;
-    this.sights.disconnect();
-    this.groups = this.model.groups.map(
-      (group) => new Group(this.template, this.model, group, height),
-    );
-    this.holder.replaceChildren(...this.groups.map((group) => group.section));
-    for (const group of this.groups) this.sights.observe(group.section);
-  }
-
-  #seen(entries) {
-    for (const { target, isIntersecting } of entries) {
-      const group = this.groups.find((one) => one.section === target);
-      if (group) group.isVisible = isIntersecting;
+    if (!isSame) {
+      const { height, look } = SIZES.find(({ most }) => model.rows.length <= most);
+      this.root.className = look;
+      this.groups = model.groups.map((group) => new Group(this.template, model, group, height));
+      this.holder.replaceChildren(...this.groups.map((group) => group.section));
     }
-    this.#write();
-  }
-
-  #write() {
-    for (const group of this.groups) if (group.isVisible) group.write(this.model);
+    const ticks = TICKS.map((share) => agoText(share * model.columns * model.columnS));
+    refill(this.root.querySelector("#ticks"), ticks, (text) => node("span", text));
     this.paintSoon();
   }
 
-  /** Draw with the next frame of the screen. */
+  /** Draw what can be seen with the next frame of the screen. */
   paintSoon() {
     if (this.isDue || !this.model) return;
     this.isDue = true;
     requestAnimationFrame(() => {
       this.isDue = false;
       const look = lookOf(this.root);
-      for (const group of this.groups) if (group.isVisible) group.paint(this.model, this.cursor, look);
+      const visible = this.groups.filter(({ section }) => {
+        const { top, bottom } = section.getBoundingClientRect();
+        return bottom > 0 && top < innerHeight;
+      });
+      for (const group of visible) group.write(this.model);
+      for (const group of visible) group.paint(this.model, this.cursor, look);
       const { metric, window, newest } = this.model;
       this.root.dataset.painted = `${metric} ${window} ${newest}`;
     });

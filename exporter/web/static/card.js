@@ -1,8 +1,8 @@
 // The card beside the cursor: one sample's value, time, signs and owners; and the same as a sentence.
 
 import { METRICS, phrase } from "./controls.js";
-import { largest, named } from "./owners.js";
-import { conflictsOf, conflictText } from "./signs.js";
+import { heldText, largest, named } from "./owners.js";
+import { conflictsOf } from "./signs.js";
 import { clock, duration, gigabytes, node, plural, ratio } from "./text.js";
 
 const MARGIN = 16;
@@ -34,7 +34,7 @@ export function sentence(model, cursor) {
     `${model.names[row]} at ${timeText(model, column)}`,
     `${phrase(model.metric)} ${valueText(model, cursor)}`,
     ...signTexts(model, cursor),
-    ...largest(model.owners(row, column)).map(({ label, bytes }) => `${label} ${gigabytes(bytes)} GB`),
+    ...largest(model.owners(row, column)).map(heldText),
   ].join(", ");
 }
 
@@ -51,7 +51,7 @@ function signTexts(model, { row, column }) {
   const preempted = model.preemptions(row, column);
   const conflicts = conflictsOf(model, { rows: [row] })
     .filter((conflict) => conflict.column <= column && column <= conflict.endColumn)
-    .map((one) => `${conflictText(model, one)}, since ${clock(one.mark.unix_ms / 1000)}`);
+    .map(({ text, from }) => `${text}, since ${clock(from)}`);
   return preempted ? [plural(preempted, "preemption"), ...conflicts] : conflicts;
 }
 

@@ -1,13 +1,21 @@
 // The cursor over the samples: follows the pointer and the arrow keys.
 
+const STEPS = {
+  ArrowLeft: [0, -1],
+  ArrowRight: [0, 1],
+  ArrowUp: [-1, 0],
+  ArrowDown: [1, 0],
+  Home: [0, -Infinity],
+  End: [0, Infinity],
+}; // rows and columns to go
+
 export class Cursor {
   /** `onMove(cursor, place, isByKey)`: {row, column} of the model and {x, y}; null when it is gone. */
   constructor(board, onMove) {
     Object.assign(this, { board, onMove });
     const { root, holder } = board;
-    for (const kind of ["pointermove", "pointerdown"]) {
-      holder.addEventListener(kind, (event) => this.#point(event));
-    }
+    holder.addEventListener("pointermove", (event) => this.#point(event));
+    holder.addEventListener("pointerdown", (event) => this.#point(event));
     holder.addEventListener("pointerleave", (event) => {
       if (event.pointerType === "mouse") this.#moveTo(null);
     });
@@ -31,8 +39,8 @@ export class Cursor {
     if (!group) return this.#moveTo(null);
     const box = target.getBoundingClientRect();
     const share = (x - box.left) / box.width;
-    const isMemory = target === group.memoryCanvas; // its bars are those of the newest column
-    const column = isMemory ? model.newest : model.oldest + Math.floor(share * model.columns);
+    const isHeat = target === group.heatCanvas; // bars are those of the newest column
+    const column = isHeat ? model.oldest + Math.floor(share * model.columns) : model.newest;
     const row = group.rowAt(model, target, y - box.top, column);
     if (row === null) return this.#moveTo(null);
     this.pointer = event;
@@ -43,19 +51,11 @@ export class Cursor {
     const { root, cursor, model } = this.board;
     if (event.target !== root || !model?.rows.length) return;
     if (event.key === "Escape") return this.#moveTo(null);
-    const { row, column } = cursor ?? { row: 0, column: model.newest };
-    const step = cursor ? 1 : 0; // the first key only shows the cursor
-    const to = {
-      ArrowLeft: { row, column: column - step },
-      ArrowRight: { row, column: column + step },
-      ArrowUp: { row: row - step, column },
-      ArrowDown: { row: row + step, column },
-      Home: { row, column: model.oldest },
-      End: { row, column: model.newest },
-    }[event.key];
-    if (!to) return;
+    if (!Object.hasOwn(STEPS, event.key)) return;
     event.preventDefault();
-    this.#show(within(model, to));
+    if (!cursor) return this.goTo(0); // the first key only shows it
+    const [rows, columns] = STEPS[event.key];
+    this.#show({ row: cursor.row + rows, column: cursor.column + columns });
   }
 
   /** Put the cursor on the newest sample of a row, as if by key. */
@@ -64,17 +64,16 @@ export class Cursor {
     this.#show({ row, column: this.board.model.newest });
   }
 
-  #show(cursor) {
+  #show(wanted) {
     const { groups, model } = this.board;
-    const group = groups.find((one) => one.rows.includes(cursor.row));
-    group.section.scrollIntoView({ block: "nearest" });
+    const { row, column } = within(model, wanted);
+    const { section, heatCanvas, rows, rowHeight } = groups.find((group) => group.rows.includes(row));
+    section.scrollIntoView({ block: "nearest" });
+    const { left, width, bottom } = heatCanvas.getBoundingClientRect();
+    const x = left + ((column - model.oldest + 0.5) / model.columns) * width;
+    const y = bottom - (rows.at(-1) - row) * rowHeight;
     this.pointer = null;
-    const box = group.heatCanvas.getBoundingClientRect();
-    const place = {
-      x: box.left + ((cursor.column - model.oldest + 0.5) / model.columns) * box.width,
-      y: box.bottom - (group.rows.at(-1) - cursor.row) * group.rowHeight,
-    };
-    this.#moveTo(cursor, place, true);
+    this.#moveTo({ row, column }, { x, y }, true);
   }
 
   #moveTo(cursor, place = null, isByKey = false) {

@@ -2,19 +2,11 @@
 // browser lets a page write there, to a file always.
 
 import { METRICS, WINDOWS } from "./controls.js";
+import { sizeOf } from "./group.js";
 import { LANE } from "./paint.js";
 import { ratio } from "./text.js";
 
 const TYPES = { csv: "text/plain", png: "image/png" };
-// The picture's sizes, the same on every screen.
-const WIDTH = 1200;
-const SIDE = 24;
-const HEAD = 74;
-const TITLE = 22;
-const FOOT = 40;
-const HEAT = { left: 110, width: 560 };
-const MEMORY = { left: 760, width: 280 };
-const DETAIL = 2; // pixels of the file for each of these units
 const WHY_NOT = "Copying needs https, or this machine's own address; save works.";
 
 /** Wire the menu: `png()` and `csv()` are blobs to come of what is shown, `name(kind)` a file's name. */
@@ -85,44 +77,55 @@ function quoted(field) {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
+// The picture has the same size on every screen.
+const WIDTH = 1200;
+const HEAD = 74;
+const TITLE = 22;
+const FOOT = 40;
+const HEAT = { left: 110, width: 560 };
+const MEMORY = { left: 760, width: 280 };
+const DETAIL = 2; // pixels of the file for each of these units
+
 /** A PNG of what the groups show; `words` {headline, subline}, `look` the page's colours. */
 export function pictureOf(model, groups, words, look) {
   const tallOf = ({ rows, rowHeight }) => LANE + rowHeight * rows.length;
   const height = groups.reduce((sum, group) => sum + TITLE + tallOf(group), HEAD + FOOT);
-  const canvas = new OffscreenCanvas(WIDTH * DETAIL, height * DETAIL);
-  const pen = canvas.getContext("2d");
+  const [canvas, pen] = sheet(WIDTH, height);
   pen.scale(DETAIL, DETAIL);
   pen.fillStyle = look.surface;
   pen.fillRect(0, 0, WIDTH, height);
   const write = (text, x, y, font, colour = look.text) => {
     pen.font = `${font} Arial, sans-serif`;
     pen.fillStyle = colour;
-    pen.fillText(text, x, y, WIDTH - SIDE - x);
+    pen.fillText(text, x, y, WIDTH - 24 - x);
   };
-  write(words.headline, SIDE, 34, "600 20px");
-  write(words.subline, SIDE, 56, "13px", look.quiet);
+  write(words.headline, 24, 34, "600 20px");
+  write(words.subline, 24, 56, "13px", look.quiet);
   let top = HEAD;
   for (const group of groups) {
-    write(group.title, SIDE, top + 16, "600 13px");
+    write(group.title, 24, top + 16, "600 13px");
     top += TITLE;
     const tall = tallOf(group);
-    const heat = new OffscreenCanvas(HEAT.width * DETAIL, tall * DETAIL);
-    const memory = new OffscreenCanvas(MEMORY.width * DETAIL, (tall - LANE) * DETAIL);
+    const [heat] = sheet(HEAT.width, tall);
+    const [memory] = sheet(MEMORY.width, tall - LANE);
     group.paint(model, null, { ...look, scale: DETAIL }, heat, memory);
     pen.drawImage(heat, HEAT.left, top, HEAT.width, tall);
     pen.drawImage(memory, MEMORY.left, top + LANE, MEMORY.width, tall - LANE);
-    if (group.rowHeight >= 12) writeRows(model, group, top + LANE + 4, write, look);
+    if (group.rowHeight >= 12) {
+      group.rows.forEach((row, at) => {
+        const y = top + LANE + 4 + (at + 0.5) * group.rowHeight;
+        write(model.names[row], 24, y, "600 12px");
+        write(ratio(model.value(row, model.newest)), 690, y, "600 13px");
+        write(sizeOf(model, row).join(""), 1054, y, "12px", look.quiet);
+      });
+    }
     top += tall;
   }
-  write(caption(model), SIDE, top + 24, "12px", look.quiet);
-  return canvas.convertToBlob({ type: "image/png" });
+  write(caption(model), 24, top + 24, "12px", look.quiet);
+  return canvas.convertToBlob({ type: TYPES.png });
 }
 
-function writeRows(model, { rows, rowHeight, sizes }, top, write, look) {
-  rows.forEach((row, at) => {
-    const y = top + (at + 0.5) * rowHeight;
-    write(model.names[row], SIDE, y, "600 12px");
-    write(ratio(model.value(row, model.newest)), HEAT.left + HEAT.width + 20, y, "600 13px");
-    write(sizes.children[at].textContent, MEMORY.left + MEMORY.width + 14, y, "12px", look.quiet);
-  });
+function sheet(width, height) {
+  const canvas = new OffscreenCanvas(width * DETAIL, height * DETAIL);
+  return [canvas, canvas.getContext("2d")];
 }

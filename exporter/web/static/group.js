@@ -2,38 +2,37 @@
 
 import { OWNERS } from "./owners.js";
 import { LANE, paintHeat, paintMemory } from "./paint.js";
-import { conflictsOf, engineNames } from "./signs.js";
+import { conflictsOf } from "./signs.js";
 import { count, gigabytes, node, ratio, refill } from "./text.js";
 
 export class Group {
-  constructor(template, model, { rows, engines }, rowHeight) {
-    Object.assign(this, { rows, engines, rowHeight, isVisible: true });
+  constructor(template, model, group, rowHeight) {
+    Object.assign(this, group, { rowHeight });
     this.section = template.content.firstElementChild.cloneNode(true);
     this.section.style.setProperty("--row", `${rowHeight}px`);
-    this.section.style.setProperty("--count", rows.length);
-    const part = (selector) => this.section.querySelector(selector);
-    this.heatCanvas = part(".heat");
-    this.memoryCanvas = part(".memory");
-    this.now = part(".now");
-    this.sizes = part(".sizes");
-    this.facts = part("dl");
-    this.title = engineNames(model, this) || "No engine";
-    part("h2").append(this.title, node("span", kindOf(model, this)));
-    for (const list of [part(".names"), part(".again")]) {
-      list.append(...rows.map((row) => node("li", model.names[row])));
+    this.section.style.setProperty("--count", this.rows.length);
+    this.heatCanvas = this.#part(".heat");
+    this.memoryCanvas = this.#part(".memory");
+    this.#part("h2").append(this.title, node("span", kindOf(model, this)));
+    for (const selector of [".names", ".again"]) {
+      this.#part(selector).append(...this.rows.map((row) => node("li", model.names[row])));
     }
+  }
+
+  #part(selector) {
+    return this.section.querySelector(selector);
   }
 
   /** Write present values and facts. */
   write(model) {
     const values = this.rows.map((row) => ratio(model.value(row, model.newest)));
-    refill(this.now, values, (text) => node("li", text));
+    refill(this.#part(".now"), values, (text) => node("li", text));
     const sizes = this.rows.map((row) => sizeOf(model, row));
-    refill(this.sizes, sizes, ([used, of, unit]) => node("li", used, node("i", of), unit));
+    refill(this.#part(".sizes"), sizes, ([used, of, unit]) => node("li", used, node("i", of), unit));
     const facts = this.engines.flatMap((engine) => factsOf(model, engine, this.engines.length > 1));
-    refill(this.facts, facts, ([term, text, bar]) => {
-      return node("div", node("dt", term), bar ? blocksBar(bar) : "", node("dd", text));
-    });
+    refill(this.#part("dl"), facts, ([term, text, bar]) =>
+      node("div", node("dt", term), bar ? blocksBar(bar) : "", node("dd", text)),
+    );
   }
 
   /** Draw on the screen, or on other canvases; `cursor` {row, column} of the model, or null. */
@@ -62,7 +61,7 @@ function kindOf(model, { engines, rows }) {
 }
 
 /** Used of total; the second part is left out on narrow screens. */
-function sizeOf(model, row) {
+export function sizeOf(model, row) {
   if (model.now("up", row) === false) return ["no answer", "", ""];
   const total = model.total(row);
   return total >= 0 ? [gigabytes(model.used(row)), ` / ${gigabytes(total)}`, " GB"] : ["", "", ""];

@@ -1,9 +1,9 @@
 // The answer in words: which GPU is full and since when, what holds its memory, what happened.
 
 import { METRICS, phrase, WINDOWS } from "./controls.js";
-import { largest } from "./owners.js";
+import { heldText, largest } from "./owners.js";
 import { happenings } from "./signs.js";
-import { clock, duration, gigabytes, plural, ratio } from "./text.js";
+import { clock, duration, plural, ratio } from "./text.js";
 
 /** About the newest column: {headline, subline, row}; `row` only when one is full. */
 export function summary(model) {
@@ -39,7 +39,7 @@ function memoryText(model, row, name) {
   const told = largest(model.owners(row, model.newest))
     .filter(({ key }) => key !== "free")
     .slice(0, 3)
-    .map(({ label, bytes }) => `${label} ${gigabytes(bytes)} GB`);
+    .map(heldText);
   return told.length ? `${name} holds ${told.join(", ")}. ` : "";
 }
 

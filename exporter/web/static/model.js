@@ -16,6 +16,10 @@ export class Model {
     this.engineNames = engines.map(({ replica, engine }) => `${replica}/${engine}`);
     this.names = rows.map((row) => row.device ?? this.engineNames[row.engines[0]]);
     this.groups = groupsOf(rows);
+    for (const group of this.groups) {
+      const names = group.engines.map((engine) => this.engineNames[engine]);
+      group.title = names.join(", ") || "No engine";
+    }
     this.samples = new Map(); // by column: {ratios and preempted by row, ledger}; absent: no sample
     this.state = {};
     this.ledger = {}; // shares of the total by owner and row, now
@@ -71,7 +75,6 @@ export class Model {
     return this.samples.get(column)?.ratios[row] ?? NaN;
   }
 
-  /** Requests of a row's engines that were preempted in a column. */
   preemptions(row, column) {
     return this.samples.get(column)?.preempted[row] ?? 0;
   }
@@ -90,7 +93,6 @@ export class Model {
     return Math.max(0, this.total(row) - free - driver);
   }
 
-  /** Bytes that a row's GPU has. */
   total(row) {
     return this.now("memory_total_mib", row) * MIB;
   }

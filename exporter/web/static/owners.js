@@ -2,7 +2,7 @@
 // Neighbours differ in lightness as well as in hue; what is known only together is striped. On a
 // `light` colour text is black, on stripes it has a ground of its own.
 
-import { node, refill } from "./text.js";
+import { gigabytes, node, refill } from "./text.js";
 
 export const OWNERS = [
   { key: "weights", label: "weights", colour: "#0072b2" },
@@ -30,6 +30,11 @@ export function largest(held) {
     .sort((one, other) => other.bytes - one.bytes);
 }
 
+/** "KV active 2.10 GB" */
+export function heldText({ label, bytes }) {
+  return `${label} ${gigabytes(bytes)} GB`;
+}
+
 /** An owner's name with its colour, as an element. */
 export function named(kind, { label, colour, striped }) {
   const lines = `repeating-linear-gradient(135deg, ${colour} 0 2px, transparent 2px 4px)`;
@@ -38,7 +43,7 @@ export function named(kind, { label, colour, striped }) {
   return node(kind, swatch, label);
 }
 
-/** Write the legend of the owners that are on any GPU now. */
+/** The legend: owners that are on any GPU now. */
 export function writeOwners(list, { ledger }) {
   const present = OWNERS.filter(({ key }) => ledger[key]);
   refill(list, present, (owner) => named("li", owner));

@@ -1,36 +1,30 @@
 // What stands on a group's two canvases: samples under a lane of signs, and bars of memory by owner.
 // Sizes are in CSS pixels.
 
-import { OWNERS, stripes } from "./owners.js";
+import { heldText, OWNERS, stripes } from "./owners.js";
 import { conflictsOf, preemptionsOf } from "./signs.js";
 import { gigabytes } from "./text.js";
 
 export const LANE = 16; // above the samples, as --lane in live.css
 
-// Every fifth of the map's 256 colours; between two of them a straight line is right within 1/255.
+// Viridis at 0, 0.04, … 1; between two of them a straight line is right within 3/255.
 const STOPS = `
-  440154 46085c 471063 481769 481d6f 482475 472a7a 46307e 453781 433d84 414287 3f4889 3d4e8a
-  3a538b 38598c 355e8d 33638d 31688e 2e6d8e 2c718e 2a768e 297b8e 27808e 25848e 23898e 218e8d
-  20928c 1f978b 1e9c89 1fa188 21a585 24aa83 28ae80 2eb37c 35b779 3dbc74 46c06f 50c46a 5ac864
-  65cb5e 70cf57 7cd250 89d548 95d840 a2da37 b0dd2f bddf26 cae11f d8e219 e5e419 f1e51d fde725`
+  440154 471063 481d6f 472b7b 453882 414387 3c4f8a 375a8c 32658d 2d6f8e 2a788e 26828e 228b8e
+  1f958b 1f9f88 23a884 2cb17e 3aba76 4ec36b 63ca5f 7ad151 93d742 addc31 cae11f e5e419 fde725`
   .match(/\w+/g)
   .map((hex) => [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16)));
 
-const SHADES = Array.from({ length: 256 }, (_, shade) => {
-  const [at, share] = [Math.floor(shade / 5), (shade % 5) / 5];
-  const next = STOPS[at + 1] ?? STOPS[at];
-  return [...STOPS[at].map((from, channel) => Math.round(from + share * (next[channel] - from))), 255];
-});
-
-/** A CSS gradient over all colours, from left to right. */
 export const GRADIENT = `linear-gradient(to right, ${STOPS.map((rgb) => `rgb(${rgb})`)})`;
+
+const SHADES = Array.from({ length: 256 }, (_, shade) => {
+  const place = (shade / 255) * (STOPS.length - 1);
+  const [from, to] = [STOPS[Math.floor(place)], STOPS[Math.ceil(place)]];
+  return [...from.map((part, at) => Math.round(part + (place % 1) * (to[at] - part))), 255];
+});
 
 const picture = new OffscreenCanvas(1, 1); // of whoever asked last
 
-/**
- * Samples of some rows as a small picture, a pixel each, oldest left; it holds until the next call.
- * A gap stays transparent, so that what lies behind shows.
- */
+/** Samples as a picture, a pixel each, oldest left; a gap is transparent. It holds until the next call. */
 function pictureOfSamples(model, rows) {
   const { columns, oldest } = model;
   Object.assign(picture, { width: columns, height: rows.length });
@@ -124,8 +118,8 @@ export function paintMemory(canvas, bars, look) {
 function paintLabel(pen, { label, light, striped }, bytes, { x, y, room }, look) {
   pen.font = "12px Arial, sans-serif";
   pen.textBaseline = "middle";
-  const size = `${gigabytes(bytes)} GB`;
-  const text = [`${label} ${size}`, size].find((one) => pen.measureText(one).width <= room);
+  const texts = [heldText({ label, bytes }), `${gigabytes(bytes)} GB`];
+  const text = texts.find((one) => pen.measureText(one).width <= room);
   if (!text) return;
   if (striped) {
     pen.fillStyle = look.surface;

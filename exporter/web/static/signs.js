@@ -15,30 +15,32 @@ export function preemptionsOf(model, { rows }) {
   return found;
 }
 
-/** Conflicts on a group's GPUs that lie in the window: [{mark, row, column, endColumn}]. */
+/**
+ * Conflicts on a group's GPUs that lie in the window: [{kind, row, column, endColumn, count, from, to,
+ * text}], times in seconds since 1970.
+ */
 export function conflictsOf(model, { rows }) {
   return [...model.marks.values()]
-    .map((mark) => ({
-      mark,
-      row: rows.find((row) => model.rows[row].uuid === mark.uuid),
-      column: model.columnOf(mark.unix_ms / 1000),
-      endColumn: model.columnOf((mark.ended_unix_ms ?? Infinity) / 1000),
-    }))
-    .filter(({ row, endColumn }) => row !== undefined && endColumn >= model.oldest);
+    .map((mark) => ({ mark, row: rows.find((row) => model.rows[row].uuid === mark.uuid) }))
+    .filter(({ row }) => row !== undefined)
+    .map(({ mark, row }) => {
+      const [from, to] = [mark.unix_ms / 1000, (mark.ended_unix_ms ?? Infinity) / 1000];
+      const [column, endColumn] = [from, to].map((time) => model.columnOf(time));
+      const text = conflictText(mark, model.names[row]);
+      return { kind: "conflict", row, column, endColumn, count: 1, from, to, text };
+    })
+    .filter(({ endColumn }) => endColumn >= model.oldest);
 }
 
-/** A conflict in words, without its time. */
-export function conflictText(model, { mark, row }) {
-  const { kind, pid, process, used_mib: mib } = mark;
+function conflictText({ kind, pid, process, used_mib: mib }, where) {
   const who = pid === null ? "a process" : `pid ${pid}${process ? ` (${process})` : ""}`;
   const holds = mib === null ? "" : `, holds ${gigabytes(mib * 2 ** 20)} GB`;
-  const where = model.names[row];
   if (kind === "co_tenant") return `co-tenant on ${where}: ${who}${holds}`;
   if (kind === "pressure") return `${where} is nearly full while others grew: ${who}${holds}`;
   return `the next peak of ${who} would run out of memory on ${where}`;
 }
 
-/** All of it, newest first: [{kind, from, to, count, text}], times in seconds since 1970. */
+/** All that happened, newest first: conflicts, and runs of preemptions, told alike. */
 export function happenings(model) {
   const all = model.groups.flatMap((group) => [
     ...runs(preemptionsOf(model, group)).map(({ count, column, endColumn }) => ({
@@ -46,15 +48,9 @@ export function happenings(model) {
       count,
       from: model.unixSOf(column),
       to: model.unixSOf(endColumn),
-      text: `${plural(count, "preemption")} in ${engineNames(model, group)}`,
+      text: `${plural(count, "preemption")} in ${group.title}`,
     })),
-    ...conflictsOf(model, group).map((conflict) => ({
-      kind: "conflict",
-      count: 1,
-      from: conflict.mark.unix_ms / 1000,
-      to: (conflict.mark.ended_unix_ms ?? Infinity) / 1000,
-      text: conflictText(model, conflict),
-    })),
+    ...conflictsOf(model, group),
   ]);
   return all.sort((one, other) => other.from - one.from);
 }
@@ -73,19 +69,15 @@ function runs(preemptions) {
   return found;
 }
 
-/** Names of a group's engines: "vllm-0/0, vllm-1/0". */
-export function engineNames(model, { engines }) {
-  return engines.map((engine) => model.engineNames[engine]).join(", ");
-}
-
-/** Write the list of what happened, newest first. */
 export function writeEvents(list, model) {
   const all = happenings(model);
   const told = all.slice(0, MOST_EVENTS).map(({ kind, from, to, text }) => {
     const end = to === Infinity ? "now" : clock(to);
-    return [`li.${kind}`, clock(from) === end ? end : `${clock(from)} – ${end}`, text];
+    return [kind, clock(from) === end ? end : `${clock(from)} – ${end}`, text];
   });
-  if (all.length > MOST_EVENTS) told.push(["li", "", `and ${all.length - MOST_EVENTS} more before`]);
-  if (all.length === 0) told.push(["li", "", "No preemption and no conflict in this time."]);
-  refill(list, told, ([kind, time, text]) => node(kind, node("time", time), node("span", text)));
+  if (all.length > MOST_EVENTS) told.push(["", "", `and ${all.length - MOST_EVENTS} more before`]);
+  if (all.length === 0) told.push(["", "", "No preemption and no conflict in this time."]);
+  refill(list, told, ([kind, time, text]) =>
+    node("li", kind && node(`i.${kind}`), node("time", time), node("span", text)),
+  );
 }
