@@ -140,9 +140,9 @@ def test_a_paused_page_stands_still_and_goes_on_without_a_hole(
     wait_for_ticks(daemon, 3)
     assert newest(page) == held
     assert page.text("#state") == "Paused"
-    page.choose("Memory controller")  # another figure of the same moment
+    page.choose("memory controller")  # another figure of the same moment
     assert page.wait_for_paint("memory_controller") == held
-    page.choose("Device pressure")
+    page.choose("device pressure")
     assert newest(page) == held
     page.at("#pause").click()
     page.wait_for_paint("device_pressure", after=held + 2)

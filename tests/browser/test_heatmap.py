@@ -69,7 +69,7 @@ def test_the_metric_can_be_switched_and_stays_in_the_address(
     page = open_page(ladder.address)
     assert is_like(page.colour(0, 0, ENGINE), VIRIDIS[5])
     assert is_like(page.colour(0, 1, ENGINE), VIRIDIS[3])
-    page.choose("Memory controller")
+    page.choose("memory controller")
     page.wait_for_paint("memory_controller")
     assert is_like(page.colour(0, 0, OTHERS), VIRIDIS[2])
     assert len(page.pixels(0, 0, ENGINE)) > 1  # tells no such figure
@@ -124,7 +124,7 @@ def test_hovering_tells_value_time_and_owners(ladder: Daemon, open_page: OpenPag
     page.hover(row=0, age=0, group=ENGINE)
     lines = [line for line in page.text("#card").split("\n") if line]
     assert lines[0] == "cuda:6"
-    assert lines[2:4] == ["1.0000", "Effective pressure"]
+    assert lines[2:4] == ["1.0000", "effective pressure"]
     owners = dict(zip(lines[4::2], lines[5::2], strict=True))
     assert owners["KV active"] == "2.10 GB"  # 1,000 blocks of 2 MiB
     assert owners["weights"] == "1.05 GB"
@@ -164,9 +164,10 @@ def test_a_label_on_stripes_stands_on_a_plain_ground(ladder: Daemon, open_page: 
 _LABEL_ON_STRIPES = """async (text) => {
   const { paintMemory } = await import("/static/paint.js");
   const canvas = Object.assign(document.createElement("canvas"), { width: 400, height: 26 });
-  const look = { scale: 1, surface: "#fff", text: "#000", track: "#ddd", gap: "#ccc" };
-  paintMemory(canvas, [{ total: 100e9, owners: { kv_unsplit: 90e9, free: 10e9 } }], look);
   const pen = canvas.getContext("2d");
+  const look = { surface: "#fff", text: "#000", track: "#ddd", gap: "#ccc" };
+  const bars = [{ total: 100e9, owners: { kv_unsplit: 90e9, free: 10e9 } }];
+  paintMemory({ pen, width: 400, height: 26 }, bars, look);
   pen.font = "12px Arial, sans-serif";
   const wide = Math.floor(pen.measureText(text).width);
   const { data } = pen.getImageData(4, 7, wide, 12);

@@ -5,19 +5,18 @@ import { node, refill } from "./text.js";
 
 const SIZES = [
   { most: 2, height: 88, look: "few" },
-  { most: 8, height: 38, look: "" },
-  { most: 16, height: 26, look: "" },
+  { most: 8, height: 38 },
+  { most: 16, height: 26 },
   { most: 64, height: 16, look: "many" },
   { most: Infinity, height: 7, look: "many dense" },
 ]; // up to so many rows, they are this high in CSS pixels
 
-const TICKS = [1, 0.75, 0.5, 0.25, 0]; // shares of the window
+const TICKS = [1, 0.75, 0.5, 0.25, 0]; // of the window
 
 export class Board {
   constructor(root, template) {
     Object.assign(this, { root, template, groups: [], cursor: null, isDue: false });
-    this.holder = root.querySelector("#groups");
-    new ResizeObserver(() => this.paintSoon()).observe(this.holder);
+    new ResizeObserver(() => this.paintSoon()).observe(root);
     addEventListener("scroll", () => this.paintSoon());
   }
 
@@ -26,10 +25,10 @@ export class Board {
     const isSame = this.model?.layoutKey === model.layoutKey;
     this.model = model;
     if (!isSame) {
-      const { height, look } = SIZES.find(({ most }) => model.rows.length <= most);
+      const { height, look = "" } = SIZES.find(({ most }) => model.rows.length <= most);
       this.root.className = look;
       this.groups = model.groups.map((group) => new Group(this.template, model, group, height));
-      this.holder.replaceChildren(...this.groups.map((group) => group.section));
+      this.root.querySelector("#groups").replaceChildren(...this.groups.map((group) => group.section));
     }
     const ticks = TICKS.map((share) => agoText(share * model.columns * model.columnS));
     refill(this.root.querySelector("#ticks"), ticks, (text) => node("span", text));
@@ -60,10 +59,12 @@ function agoText(seconds) {
   return seconds > 120 ? `−${+(seconds / 60).toFixed(2)} min` : `−${seconds} s`;
 }
 
-/** The page's colours for canvases, and how many pixels of the screen are one of CSS. */
+/** The page's colours for canvases, and the pixels of the screen in one of CSS. */
 export function lookOf(element) {
   const style = getComputedStyle(element);
-  const names = ["gap", "track", "surface", "text", "quiet", "preemption", "conflict"];
-  const colours = names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]);
-  return { ...Object.fromEntries(colours), scale: devicePixelRatio };
+  const look = { scale: devicePixelRatio };
+  for (const name of ["gap", "track", "surface", "text", "quiet", "preemption", "conflict"]) {
+    look[name] = style.getPropertyValue(`--${name}`);
+  }
+  return look;
 }

@@ -1,5 +1,5 @@
-// What the board can show, the switches for it, and the address that keeps them: a link shows what
-// its sender saw.
+// What the board can show, its switches, and the address that keeps them: a link shows what its
+// sender saw.
 
 import { node } from "./text.js";
 
@@ -9,13 +9,13 @@ const FROM_DRIVER = "No GPU answers. They appear here as soon as the driver does
 /** `high`: from there on a GPU is called full; absent where a high ratio is no trouble. */
 export const METRICS = {
   effective_pressure: {
-    label: "Effective pressure",
+    label: "effective pressure",
     meaning: "active / usable KV blocks, the highest of the GPU's engines",
     high: 0.9,
     source: FROM_TRACE,
   },
   device_pressure: {
-    label: "Device pressure",
+    label: "device pressure",
     meaning: "used / (total − driver's part)",
     source: FROM_DRIVER,
   },
@@ -26,12 +26,12 @@ export const METRICS = {
     source: FROM_TRACE,
   },
   allocator: {
-    label: "Allocator ratio",
+    label: "allocator ratio",
     meaning: "reserved by torch and given to no tensor / reserved",
     source: FROM_TRACE,
   },
   memory_controller: {
-    label: "Memory controller",
+    label: "memory controller",
     meaning: "share of time in which memory was read or written",
     source: FROM_DRIVER,
   },
@@ -39,15 +39,7 @@ export const METRICS = {
 
 export const WINDOWS = { "60s": { label: "60 s" }, "5m": { label: "5 min" }, "15m": { label: "15 min" } };
 
-/** A metric's label within a sentence: "effective pressure", but "KV usage". */
-export function phrase(metric) {
-  return METRICS[metric].label.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase());
-}
-
-/**
- * Fill the form; `onChoice({metric, window})` now and at each change. What the address does not ask
- * for, or asks in vain, is the first one.
- */
+/** Fill the form from the address or, where that asks in vain, with the first; tell every choice. */
 export function offer(form, onChoice) {
   const asked = new URLSearchParams(location.search);
   for (const [name, table] of Object.entries({ metric: METRICS, window: WINDOWS })) {
@@ -71,16 +63,14 @@ export function offer(form, onChoice) {
   tell();
 }
 
-/** Light or dark: as the system wants it until a person presses the button. */
+/** Light or dark: as the system has it until a person presses the button. */
 export function themeSwitch(button, onChange) {
   const { dataset } = document.documentElement;
   const system = matchMedia("(prefers-color-scheme: dark)");
   let kept = {};
   try {
     kept = localStorage;
-  } catch {
-    // A browser that keeps nothing for pages.
-  }
+  } catch {} // a browser that keeps nothing for pages
   const show = () => {
     dataset.theme = kept.theme ?? (system.matches ? "dark" : "light");
     onChange();

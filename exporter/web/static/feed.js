@@ -1,11 +1,11 @@
-// The connection to /api/live: opens it, notices when it is lost, and opens it again where it ended.
-// Hands events on as they come; knows nothing of what they mean.
+// The connection to /api/live: notices when it is lost, and opens it again where it ended.
+// Knows nothing of what events mean.
 
 const SILENT_MS = 6000; // nothing for so long: the connection is dead
 const AGAIN_MS = 1000;
 
 export class Feed {
-  /** `on`: full(data), delta(data), idle(data), lost(reason), a text of the server or nothing. */
+  /** `on`: full(data), delta(data), idle(data), lost(reason of the server, if it gives one). */
   constructor(on) {
     this.on = on;
   }
@@ -17,7 +17,6 @@ export class Feed {
     this.#connect();
   }
 
-  /** Stop; nothing more comes. */
   close() {
     this.source?.close();
     clearTimeout(this.timer);

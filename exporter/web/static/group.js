@@ -1,8 +1,8 @@
 // The rows of one group: GPUs of the same engines, with names, samples, present values and memory.
 
+import { conflictsOf } from "./events.js";
 import { OWNERS } from "./owners.js";
-import { LANE, paintHeat, paintMemory } from "./paint.js";
-import { conflictsOf } from "./signs.js";
+import { LANE, paintHeat, paintMemory, sheetOf } from "./paint.js";
 import { count, gigabytes, node, ratio, refill } from "./text.js";
 
 export class Group {
@@ -23,7 +23,6 @@ export class Group {
     return this.section.querySelector(selector);
   }
 
-  /** Write present values and facts. */
   write(model) {
     const values = this.rows.map((row) => ratio(model.value(row, model.newest)));
     refill(this.#part(".now"), values, (text) => node("li", text));
@@ -35,14 +34,13 @@ export class Group {
     );
   }
 
-  /** Draw on the screen, or on other canvases; `cursor` {row, column} of the model, or null. */
-  paint(model, cursor, look, heatCanvas = this.heatCanvas, memoryCanvas = this.memoryCanvas) {
-    paintHeat(heatCanvas, model, this, cursor, look);
-    const bar = (row) => ({ total: model.total(row), owners: model.owners(row, model.newest) });
-    paintMemory(memoryCanvas, this.rows.map(bar), look);
+  /** Draw on the screen; `cursor` {row, column} of the model, or null. */
+  paint(model, cursor, look) {
+    paintHeat(sheetOf(this.heatCanvas, look.scale), model, this, cursor, look);
+    paintMemory(sheetOf(this.memoryCanvas, look.scale), barsOf(model, this), look);
   }
 
-  /** The row at a height within one of the canvases; above the samples the row of a conflict there. */
+  /** The row at a height of one of the canvases; above the samples that of a conflict there. */
   rowAt(model, canvas, y, column) {
     const lane = canvas === this.heatCanvas ? LANE : 0;
     const share = (y - lane) / (canvas.clientHeight - lane);
@@ -52,7 +50,11 @@ export class Group {
   }
 }
 
-/** Models and GPUs: "Qwen3-8B · 2 × NVIDIA H200". */
+/** Bars for `paintMemory`: as it is now. */
+export function barsOf(model, { rows }) {
+  return rows.map((row) => ({ total: model.total(row), owners: model.owners(row, model.newest) }));
+}
+
 function kindOf(model, { engines, rows }) {
   const names = (all) => [...new Set(all)].filter(Boolean).join(", ");
   const models = names(engines.map((engine) => model.engines[engine].model_name));
@@ -67,10 +69,11 @@ export function sizeOf(model, row) {
   return total >= 0 ? [gigabytes(model.used(row)), ` / ${gigabytes(total)}`, " GB"] : ["", "", ""];
 }
 
-/** What an engine says about itself: [term, text, bar of shares]; what is not known is left out. */
+/** What an engine says of itself: [term, text, bar of shares]; what is unknown is left out. */
 function factsOf(model, engine, isOneOfMany) {
   const now = (key) => model.now(key, engine);
-  const usable = now("kv_blocks");
+  const [usable, running, contiguity, preemptions] =
+    ["kv_blocks", "running", "contiguity", "preemptions"].map(now);
   const states = { active: "active", cached: "cached", free: "free", unsplit: "cached or free" };
   const blocks = Object.entries(states)
     .map(([key, state]) => [now(`kv.${key}`), state])
@@ -81,9 +84,9 @@ function factsOf(model, engine, isOneOfMany) {
     isOneOfMany && ["engine", model.engineNames[engine]],
     now("engine_up") === false && ["state", "down"],
     usable >= 0 && ["KV blocks", `${blocks.join(" · ")} of ${count(usable)}`, bar],
-    now("running") >= 0 && ["requests", `${count(now("running"))} running · ${count(now("waiting"))} waiting`],
-    now("contiguity") >= 0 && ["contiguity", ratio(now("contiguity"))],
-    now("preemptions") >= 0 && ["preemptions", count(now("preemptions"))],
+    running >= 0 && ["requests", `${count(running)} running · ${count(now("waiting"))} waiting`],
+    contiguity >= 0 && ["contiguity", ratio(contiguity)],
+    preemptions >= 0 && ["preemptions", count(preemptions)],
   ].filter(Boolean);
 }
 

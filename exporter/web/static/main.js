@@ -1,16 +1,14 @@
 // The page: what it shows, from where it comes, and what a person asked for.
 
 import { Board, lookOf } from "./board.js";
-import { sentence, writeCard } from "./card.js";
 import { METRICS, offer, themeSwitch } from "./controls.js";
 import { Cursor } from "./cursor.js";
+import { summary, writeEvents } from "./events.js";
 import { csvOf, exportMenu, fileName, pictureOf } from "./exports.js";
 import { Feed } from "./feed.js";
-import { summary } from "./headline.js";
 import { Model } from "./model.js";
 import { writeOwners } from "./owners.js";
 import { GRADIENT } from "./paint.js";
-import { writeEvents } from "./signs.js";
 import { clock, duration, setText } from "./text.js";
 
 const STATES = {
@@ -28,12 +26,7 @@ let isPaused = false;
 let fullRow; // the row that the headline calls full
 
 const board = new Board(at("board"), at("group"));
-const cursor = new Cursor(board, (where, place, isByKey) => {
-  at("card").hidden = where === null;
-  if (where === null) return;
-  writeCard(at("card"), model, where, place);
-  if (isByKey) at("spoken").textContent = sentence(model, where);
-});
+const cursor = new Cursor(board, at("card"), at("spoken"));
 
 const feed = new Feed({
   full(event) {

@@ -15,11 +15,7 @@ export class Model {
     this.layoutKey = JSON.stringify(layout);
     this.engineNames = engines.map(({ replica, engine }) => `${replica}/${engine}`);
     this.names = rows.map((row) => row.device ?? this.engineNames[row.engines[0]]);
-    this.groups = groupsOf(rows);
-    for (const group of this.groups) {
-      const names = group.engines.map((engine) => this.engineNames[engine]);
-      group.title = names.join(", ") || "No engine";
-    }
+    this.groups = groupsOf(rows, this.engineNames);
     this.samples = new Map(); // by column: {ratios and preempted by row, ledger}; absent: no sample
     this.state = {};
     this.ledger = {}; // shares of the total by owner and row, now
@@ -33,7 +29,7 @@ export class Model {
     return this.newest - this.columns + 1;
   }
 
-  /** Take the columns, state and marks of a `full` or `delta` event. */
+  /** Take what a `full` or `delta` event has. */
   apply({ column: newest, unix_ms: unixMs, cells, preempted, state, marks }) {
     const width = this.rows.length;
     const ratios = ratiosOf(cells);
@@ -58,8 +54,8 @@ export class Model {
     const isAlike = former.layoutKey === this.layoutKey;
     const { state, ledger, marks } = isAlike ? former : { state: {}, ledger: {}, marks: new Map() };
     Object.assign(this, { state, ledger, marks });
-    const isNumberedAlike = former.window === this.window;
-    this.#endAt(isNumberedAlike ? former.newest : this.columnOf(former.unixS), former.unixS);
+    const isOfWindow = former.window === this.window;
+    this.#endAt(isOfWindow ? former.newest : this.columnOf(former.unixS), former.unixS);
   }
 
   #endAt(newest, unixS) {
@@ -87,7 +83,7 @@ export class Model {
     return bytes.length ? Object.fromEntries(bytes) : null;
   }
 
-  /** Bytes in use now by anyone but the driver. */
+  /** Bytes in use now, not by the driver. */
   used(row) {
     const { free = NaN, driver_reserved: driver = 0 } = this.owners(row, this.newest) ?? {};
     return Math.max(0, this.total(row) - free - driver);
@@ -97,7 +93,7 @@ export class Model {
     return this.now("memory_total_mib", row) * MIB;
   }
 
-  /** A figure of a row or an engine, as docs/live-protocol.md names it. */
+  /** A figure of a row or an engine. */
   now(key, index) {
     return this.state[key]?.[index] ?? NaN;
   }
@@ -113,14 +109,15 @@ export class Model {
   }
 }
 
-/** Rows that follow each other and have the same first engine, with all engines that any has. */
-function groupsOf(rows) {
+/** Neighbours with the same first engine, and all engines that any of them has. */
+function groupsOf(rows, names) {
   const groups = [];
   rows.forEach(({ engines }, row) => {
     if (!row || rows[row - 1].engines[0] !== engines[0]) groups.push({ rows: [], engines: [] });
     const group = groups.at(-1);
     group.rows.push(row);
     group.engines = [...new Set([...group.engines, ...engines])];
+    group.title = group.engines.map((engine) => names[engine]).join(", ") || "No engine";
   });
   return groups;
 }

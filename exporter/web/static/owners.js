@@ -1,6 +1,6 @@
-// Who can own a GPU's memory: the words of the ledger in stacking order, with colours.
-// Neighbours differ in lightness as well as in hue; what is known only together is striped. On a
-// `light` colour text is black, on stripes it has a ground of its own.
+// Who can own a GPU's memory: the words of the ledger in stacking order, with colours. Neighbours
+// differ in lightness as well as in hue; what is known only together is striped. On a `light` colour
+// text is black, on stripes it has a ground of its own.
 
 import { gigabytes, node, refill } from "./text.js";
 
@@ -23,19 +23,18 @@ export const OWNERS = [
   { key: "free", label: "free" },
 ];
 
-/** Owners that hold anything of `held` {owner: bytes}, with their `bytes`, the largest first. */
+/** Owners with their `bytes` of `held` {owner: bytes}, the largest first. */
 export function largest(held) {
   return OWNERS.map((owner) => ({ ...owner, bytes: held?.[owner.key] }))
     .filter(({ bytes }) => bytes > 0)
     .sort((one, other) => other.bytes - one.bytes);
 }
 
-/** "KV active 2.10 GB" */
 export function heldText({ label, bytes }) {
   return `${label} ${gigabytes(bytes)} GB`;
 }
 
-/** An owner's name with its colour, as an element. */
+/** A name with its colour. */
 export function named(kind, { label, colour, striped }) {
   const lines = `repeating-linear-gradient(135deg, ${colour} 0 2px, transparent 2px 4px)`;
   const swatch = node("i.swatch");
@@ -51,20 +50,17 @@ export function writeOwners(list, { ledger }) {
 
 const patterns = new Map(); // as many as themes have colours
 
-/** Stripes in a colour, to fill a canvas with. */
 export function stripes(pen, colour, ground) {
   const key = `${colour} ${ground}`;
-  if (!patterns.has(key)) patterns.set(key, pen.createPattern(tile(colour, ground), "repeat"));
+  if (!patterns.has(key)) {
+    const tile = new OffscreenCanvas(6, 6);
+    const brush = tile.getContext("2d");
+    brush.fillStyle = ground;
+    brush.fillRect(0, 0, 6, 6);
+    brush.strokeStyle = colour;
+    brush.lineWidth = 1.5;
+    brush.stroke(new Path2D("M-7 7L7-7M-1 7L7-1M5 7L13-1"));
+    patterns.set(key, pen.createPattern(tile, "repeat"));
+  }
   return patterns.get(key);
-}
-
-function tile(colour, ground) {
-  const canvas = new OffscreenCanvas(6, 6);
-  const pen = canvas.getContext("2d");
-  pen.fillStyle = ground;
-  pen.fillRect(0, 0, 6, 6);
-  pen.strokeStyle = colour;
-  pen.lineWidth = 1.5;
-  pen.stroke(new Path2D("M-7 7L7-7M-1 7L7-1M5 7L13-1"));
-  return canvas;
 }

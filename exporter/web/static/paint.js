@@ -1,8 +1,8 @@
 // What stands on a group's two canvases: samples under a lane of signs, and bars of memory by owner.
-// Sizes are in CSS pixels.
+// A sheet is {pen, width, height}, in CSS pixels.
 
+import { conflictsOf, preemptionsOf } from "./events.js";
 import { heldText, OWNERS, stripes } from "./owners.js";
-import { conflictsOf, preemptionsOf } from "./signs.js";
 import { gigabytes } from "./text.js";
 
 export const LANE = 16; // above the samples, as --lane in live.css
@@ -40,23 +40,19 @@ function pictureOfSamples(model, rows) {
   return picture;
 }
 
-/** Of a canvas: as many pixels as it has on the screen, cleared. */
-function cleared(canvas, scale) {
-  if (canvas.isConnected) {
-    const [wide, tall] = [canvas.clientWidth, canvas.clientHeight].map((size) => Math.round(size * scale));
-    if (canvas.width !== wide) canvas.width = wide;
-    if (canvas.height !== tall) canvas.height = tall;
-  }
+/** An empty sheet of a canvas, with as many pixels as it has on the screen. */
+export function sheetOf(canvas, scale) {
+  const [wide, tall] = [canvas.clientWidth, canvas.clientHeight].map((size) => Math.round(size * scale));
+  if (canvas.width !== wide) canvas.width = wide;
+  if (canvas.height !== tall) canvas.height = tall;
   const pen = canvas.getContext("2d");
-  const [width, height] = [canvas.width / scale, canvas.height / scale];
   pen.setTransform(scale, 0, 0, scale, 0, 0);
-  pen.clearRect(0, 0, width, height);
-  return { pen, width, height };
+  pen.clearRect(0, 0, wide, tall);
+  return { pen, width: wide / scale, height: tall / scale };
 }
 
 /** Samples of a group's rows over a striped ground, signs above, the cursor on top. */
-export function paintHeat(canvas, model, group, cursor, look) {
-  const { pen, width, height } = cleared(canvas, look.scale);
+export function paintHeat({ pen, width, height }, model, group, cursor, look) {
   const { rows } = group;
   const tall = (height - LANE) / rows.length;
   const wide = width / model.columns;
@@ -67,7 +63,8 @@ export function paintHeat(canvas, model, group, cursor, look) {
   pen.imageSmoothingEnabled = false;
   pen.drawImage(pictureOfSamples(model, rows), 0, LANE, width, height - LANE);
   const gap = tall >= 12 ? 2 : 1;
-  for (const row of rows.slice(1)) pen.clearRect(0, top(row) - gap / 2, width, gap);
+  pen.fillStyle = look.surface;
+  for (const row of rows.slice(1)) pen.fillRect(0, top(row) - gap / 2, width, gap);
   pen.fillStyle = look.preemption;
   for (const { column, count } of preemptionsOf(model, group)) {
     const high = 4 + Math.min(5, count / 2);
@@ -90,9 +87,8 @@ export function paintHeat(canvas, model, group, cursor, look) {
   }
 }
 
-/** A bar a row: {total, owners: {owner: bytes}}, owners null where nothing is known. */
-export function paintMemory(canvas, bars, look) {
-  const { pen, width, height } = cleared(canvas, look.scale);
+/** A bar a row: {total, owners: {owner: bytes} or null where nothing is known}. */
+export function paintMemory({ pen, width, height }, bars, look) {
   const rowTall = height / bars.length;
   const tall = Math.round(Math.min(26, Math.max(rowTall * 0.62, rowTall - 6)));
   bars.forEach(({ total, owners }, row) => {
@@ -114,7 +110,7 @@ export function paintMemory(canvas, bars, look) {
   });
 }
 
-/** Name and size of a bar's part, or its size alone, where there is room; on stripes, on a ground. */
+/** Name and size, or size alone, where there is room. */
 function paintLabel(pen, { label, light, striped }, bytes, { x, y, room }, look) {
   pen.font = "12px Arial, sans-serif";
   pen.textBaseline = "middle";
@@ -122,7 +118,7 @@ function paintLabel(pen, { label, light, striped }, bytes, { x, y, room }, look)
   const text = texts.find((one) => pen.measureText(one).width <= room);
   if (!text) return;
   if (striped) {
-    pen.fillStyle = look.surface;
+    pen.fillStyle = look.surface; // letters on stripes cannot be read
     pen.fillRect(x - 3, y - 8, pen.measureText(text).width + 6, 16);
   }
   pen.fillStyle = striped ? look.text : light ? "#000" : "#fff";

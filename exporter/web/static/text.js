@@ -1,7 +1,7 @@
-// Numbers and times as people read them, and elements that hold text. Names come from elsewhere and
-// can hold anything: text is all they ever become.
+// Numbers and times as people read them, and elements. Names come from elsewhere and can hold
+// anything: text is all they ever become.
 
-/** A number as `text()` has it; an unknown one, null or NaN, is a dash and never 0. */
+/** An unknown number, null or NaN, is a dash and never 0. */
 function told(value, text) {
   return Number.isFinite(value) ? text() : "–";
 }
@@ -15,17 +15,15 @@ export function ratio(value, places = 2) {
   return told(value, () => value.toFixed(places));
 }
 
-/** A whole number with separators. */
 export function count(value) {
   return told(value, () => Math.round(value).toLocaleString("en-US"));
 }
 
-/** "1 preemption", "9 preemptions". */
 export function plural(number, noun) {
   return `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 }
 
-/** Time of day in UTC, with tenths where samples are closer than a second. */
+/** Time of day in UTC. */
 export function clock(unixS, hasTenths = false) {
   const text = new Date(Math.round(unixS * 10) * 100).toISOString();
   return text.slice(11, hasTenths ? 21 : 19);
