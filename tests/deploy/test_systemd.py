@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.daemon import running
 from tests.deploy.conftest import ROOT
 from tests.deploy.flags import parsed
 from tests.programs import require_program
 
 UNIT = ROOT / "deploy/systemd/vllm-memory-exporter.service"
+RELOADED = "vllm_memory_exporter_config_last_reload_success_timestamp_seconds"
 MAX_EXPOSURE = 20
 """Tenths: 0 is perfect isolation, 100 none; the GPUs, the network and others' names are needed."""
 
@@ -61,3 +63,24 @@ def test_its_flags_exist() -> None:
     context = parsed([*shlex.split(start), *shlex.split(example)])
     assert context.info_name == "serve"
     assert context.params["trace_path"] == ("/var/run/vllm-trace",)
+
+
+def test_reload_reads_the_configuration_again(tmp_path: Path) -> None:
+    """The unit's own command, on a daemon whose file has changed."""
+    (reload,) = re.findall(r"(?m)^ExecReload=(.*)$", UNIT.read_text())
+    config = tmp_path / "config.yml"
+    config.write_text("log: {level: info}\n")
+    with running("serve", "--no-nvml", "--config.file", str(config)) as daemon:
+        before = daemon.wait_for(lambda samples: RELOADED in samples)[RELOADED]
+        config.write_text("log: {level: debug}\n")
+        subprocess.run(shlex.split(reload.replace("$MAINPID", str(daemon.process.pid))), check=True)
+        daemon.wait_for(lambda samples: samples[RELOADED] > before)
+
+
+def test_the_traces_directory_is_made_for_engines_of_any_user(tmp_path: Path) -> None:
+    program = require_program("systemd-tmpfiles")
+    config = tmp_path / "vllm-trace.conf"
+    config.write_text((UNIT.parent / config.name).read_text().replace("root root", "- -"))
+    subprocess.run([program, f"--root={tmp_path}", "--create", str(config)], check=True)
+    (made,) = (tmp_path / "run").iterdir()
+    assert (made.name, made.stat().st_mode & 0o7777) == ("vllm-trace", 0o1777)

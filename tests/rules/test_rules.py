@@ -1,6 +1,7 @@
 """The rules as files: Prometheus takes them, and nothing that an on-call needs is missing."""
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,6 +10,8 @@ import promql_parser as promql
 import pytest
 import yaml
 
+from exporter.cli import cli
+from exporter.views.metrics.table import FAMILIES
 from tests.dashboards.known_series import Known, known_series
 from tests.programs import require_program
 from tests.rules.scraped import RULES, groups_of
@@ -23,6 +26,7 @@ HEADINGS = ["Meaning", "Confirm", "Causes", "What to change", "When it is harmle
 
 ALL = [rule for path in RULE_FILES for group in groups_of(path) for rule in group["rules"]]
 ALERTS = [rule for rule in ALL if "alert" in rule]
+PROGRAM = "vllm-memory-exporter"
 NAMES = sorted({rule["alert"] for rule in ALERTS})
 TESTS: list[dict[str, Any]] = [
     test for path in TEST_FILES for test in yaml.safe_load(path.read_text())["tests"]
@@ -154,6 +158,31 @@ def test_runbooks_name_alerts_panels_and_boards_that_exist() -> None:
         for board in re.findall(r"`(vllm-memory-(?!exporter)\w+)`", text):
             assert f'"uid": "{board}"' in boards, f"{path.name}: {board}"
         assert set(re.findall(r"VLLMMemory\w+", text)) <= set(NAMES), path.name
+
+
+def test_commands_in_runbooks_are_whole_and_the_program_takes_them() -> None:
+    """A doctor that is not told where to look sees no engine."""
+    names = "|".join((PROGRAM, *cli.commands))
+    span = re.compile(rf"`((?:{names}) [^`]+)`")
+    ours = [
+        shlex.split(code)
+        for path in RUNBOOKS.glob("*.md")
+        for code in span.findall(path.read_text())
+    ]
+    assert len(ours) > 8
+    for program, name, *flags in ours:
+        assert program == PROGRAM, name
+        params = cli.commands[name].make_context(name, flags).params
+        assert name != "doctor" or params["url"] or params["replay"], flags
+
+
+def test_queries_in_runbooks_name_series_that_exist() -> None:
+    names = KNOWN.keys() | {name for f in FAMILIES for name in (f.name, *f.labels)}
+    for path in RUNBOOKS.glob("*.md"):
+        _, _, text = path.read_text().partition("## Confirm")
+        for code in re.findall(r"`([^`]+)`", text.partition("## Causes")[0]):
+            if re.match(r"(?:vllm|gpu)_|(?:up|increase)\b|\w+:", code):
+                assert names_in(code) <= names, f"{path.name}: {code}"
 
 
 def test_the_page_of_alerts_lists_each_with_its_severity() -> None:

@@ -71,6 +71,14 @@ def test_promtool_accepts_the_configuration(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
 
 
+def test_pods_that_have_ended_are_no_exporters_that_are_down() -> None:
+    (agent,) = (block for block in BLOCKS if "scrape_configs" in block)
+    (job,) = agent["scrape_configs"]
+    rules = {tuple(rule["source_labels"]): rule for rule in job["relabel_configs"]}
+    drop = rules[("__meta_kubernetes_pod_phase",)]
+    assert (drop["action"], set(drop["regex"].split("|"))) == ("drop", {"Succeeded", "Failed"})
+
+
 def alternatives(pattern: str) -> list[str]:
     """The names that a pattern spells out: one for each choice of each of its groups."""
     depth, parts = 0, [""]
