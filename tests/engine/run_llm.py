@@ -5,6 +5,7 @@ Run by the tests in a process of its own, with and without the plugin; knows not
 
 import json
 import os
+import resource
 import sys
 from typing import Any
 
@@ -18,8 +19,14 @@ ENVIRONMENT = {
 }
 
 
-def main(model: str) -> None:
-    """Print one JSON line: the output token ids, and modules of ours that were imported."""
+NO_MORE_ROOM = "--no-more-room"
+
+
+def main(model: str, *, has_room: bool) -> None:
+    """Print one JSON line: the output token ids, and modules of ours that were imported.
+
+    Without room no file can be written any more once the engine is there, as on a full disk.
+    """
     os.environ.update(ENVIRONMENT)
     from vllm import LLM, SamplingParams
 
@@ -36,6 +43,8 @@ def main(model: str) -> None:
         "served_model_name": "small",
     }
     llm = LLM(**options)
+    if not has_room:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
     shared = list(range(10, 110))
     prompts: list[Any] = [{"prompt_token_ids": [*shared, 200 + i, 300 + i]} for i in range(16)]
     params = SamplingParams(max_tokens=40, temperature=0.0, ignore_eos=True)
@@ -45,4 +54,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], has_room=NO_MORE_ROOM not in sys.argv)
