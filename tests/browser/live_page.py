@@ -110,6 +110,13 @@ class LivePage:
         assert box is not None
         self.page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
 
+    def hover_lane(self, age: int, group: int = 0) -> None:
+        """Put the mouse between the marks above a group's samples."""
+        box = self.at("canvas.heat").nth(group).bounding_box()
+        assert box is not None
+        x, _ = self._place(0, age, group)
+        self.page.mouse.move(box["x"] + x * box["width"], box["y"] + LANE / 2)
+
     def _place(self, row: int, age: int, group: int) -> tuple[float, float]:
         """The middle of a cell as shares of its canvas."""
         rows = self.at("canvas.heat").nth(group).evaluate("(c) => c.clientHeight") - LANE

@@ -10,12 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from exporter.clock import ManualClock
+from exporter.web.live_feed import LiveFeed
+from exporter.web.live_stream import LiveStreams
 from tests.browser.conftest import OpenPage
 from tests.browser.cut_line import cut_line
 from tests.browser.live_page import LivePage
 from tests.browser.scenes import gpu, write
 from tests.daemon import Daemon, running
 from tests.live_client import Viewer
+from tests.live_server import serving
+from tests.live_views import START_S, live_view
 
 LOST = re.compile("ERR_|Failed to load resource")  # what Chromium says of a connection that broke
 GREEN = (34, 168, 132)  # viridis of 0.6
@@ -127,6 +132,26 @@ def test_a_viewer_too_many_is_told_why_and_comes_in_when_there_is_room(
         page.expected_errors = LOST
         page.wait_for("document.getElementById('lost').textContent.includes('64 viewers')")
     page.wait_until("live")
+
+
+def test_an_exporter_that_stands_still_is_told_until_it_goes_on(open_page: OpenPage) -> None:
+    clock = ManualClock(0, START_S)
+    feed = LiveFeed(0.5, clock)
+    with serving(LiveStreams(feed), clock) as port:
+        feed.observe(live_view())
+        page = open_page(f"127.0.0.1:{port}", "?metric=device_pressure")
+        page.wait_until("live")
+        assert page.at("#lost").is_hidden()
+        clock.advance(125)
+        page.wait_until("stale")
+        assert page.text("#lost") == (
+            "The exporter stands still: its newest sample is 2 min 5 s old."
+        )
+        assert page.text("#state") == "No new samples"
+        feed.observe(live_view(at_s=START_S + 125))
+        page.wait_for("document.querySelector('#lost').hidden")
+        page.wait_until("live")
+        page.close()
 
 
 def test_a_paused_page_stands_still_and_goes_on_without_a_hole(

@@ -1,6 +1,9 @@
 """Colours and words of known samples, out of a replay that stands still."""
 
+import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -151,6 +154,37 @@ def test_keys_move_a_cursor_and_are_spoken(ladder: Daemon, open_page: OpenPage) 
     assert page.text("#card .value") == "1.0000"
     page.page.keyboard.press("Escape")
     assert page.at("#card").is_hidden()
+
+
+def test_hovering_the_marks_tells_who_came_and_when(tmp_path: Path, open_page: OpenPage) -> None:
+    """Two GPUs of one engine; a guest comes onto the second one in tick 6 of ten, 2 s ago."""
+    workers = [ProcessMemory(pid=20 + rank, used_bytes=4100 * MIB) for rank in range(2)]
+    guest = ProcessMemory(pid=77, used_bytes=2000 * MIB, name="notebook")
+    ticks: list[Tick] = [
+        (
+            tick / 2,
+            [
+                gpu(0, 4200, workers[0]),
+                gpu(1, 6200, workers[1], guest) if tick >= 6 else gpu(1, 4200, workers[1]),
+            ],
+            [kv(tick / 2, 500), torch(tick / 2, 0), torch(tick / 2, 1, pid=21, rank=1)],
+        )
+        for tick in range(10)
+    ]
+    path = write(tmp_path / "guest.jsonl", ticks)
+    with running("serve", "--replay", str(path), "--replay.freeze-at", "4.5") as daemon:
+        [mark] = json.loads(daemon.get("/api/conflicts")[1])
+        since = datetime.fromtimestamp(round(mark["ts_unix_ns"] / 1e9, 1), UTC)  # as shown
+        page = open_page(daemon.address, "?metric=device_pressure")
+        page.hover_lane(age=1)
+        assert page.text("#card h3").startswith("cuda:1")
+        assert page.text("#card .sign") == (
+            f"co-tenant on cuda:1: pid 77 (notebook), holds 2.10 GB, since {since:%H:%M:%S}"
+        )
+        page.hover_lane(age=8)
+        assert page.text("#card h3").startswith("cuda:0")
+        assert page.at("#card .sign").count() == 0
+        page.close()
 
 
 def test_a_label_on_stripes_stands_on_a_plain_ground(ladder: Daemon, open_page: OpenPage) -> None:

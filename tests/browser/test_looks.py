@@ -79,6 +79,16 @@ def test_512_gpus_are_drawn_and_told(tmp_path: Path, open_page: OpenPage) -> Non
         page.close()
 
 
+def test_rows_that_are_too_many_are_counted(tmp_path: Path, open_page: OpenPage) -> None:
+    gpus = [gpu(index, 2_000) for index in range(1026)]
+    path = write(tmp_path / "1026.jsonl", [(0.0, gpus, [])])
+    with running("serve", "--replay", str(path), "--replay.freeze-at", "0") as daemon:
+        page = open_page(daemon.address, "?metric=device_pressure")
+        assert page.at(".names:not(.again) li").count() == 1024
+        assert page.text("#subline").endswith("2 rows more than this page shows.")
+        page.close()
+
+
 def test_the_page_with_all_its_files_is_small(fleet: Daemon, open_page: OpenPage) -> None:
     page = open_page(fleet.address, "?metric=device_pressure")
     asked = page.evaluate("() => performance.getEntriesByType('resource').map(({ name }) => name)")

@@ -3,7 +3,6 @@
 import logging
 import socket
 import struct
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -12,19 +11,14 @@ from dataclasses import dataclass, field
 import pytest
 
 from exporter.clock import ManualClock
-from exporter.views.metrics.exposition import Exposition
-from exporter.web.listener import listen
 from exporter.web.live_feed import LiveFeed
 from exporter.web.live_position import Stream
 from exporter.web.live_stream import LiveStreams
-from exporter.web.routes import make_app
-from exporter.web.server import WebServer
-from exporter.web.site import Site
 from tests.live_client import Viewer
+from tests.live_server import DEADLINE_S, serving
 from tests.live_views import START_S, live_view
 
 NEVER_S = 3600.0
-DEADLINE_S = 30.0
 GPUS = tuple(range(512))
 REQUEST = b"GET /api/live HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -69,18 +63,10 @@ def served(drop_after_s: float, caplog: pytest.LogCaptureFixture) -> Iterator[Se
     clock = ManualClock(0, START_S)
     feed = LiveFeed(0.5, clock)
     streams = LiveStreams(feed, drop_after_s)
-    site = Site(current_view=lambda: None, render=Exposition().render, clock=clock, live=streams)
-    listener = listen("127.0.0.1:0")
-    server = WebServer(make_app(site, lambda: None, lambda: None), listener, streams.end)
-    thread = threading.Thread(target=server.run, name="web")
-    thread.start()
-    served = Served(feed, streams, listener.getsockname()[1])
-    yield served
-    server.request_stop()
-    thread.join(timeout=DEADLINE_S)
-    assert not thread.is_alive()
+    with serving(streams, clock) as port:
+        served = Served(feed, streams, port)
+        yield served
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
-    assert streams.viewers == 0
     for connection in served.open:
         connection.close()
 
