@@ -50,7 +50,6 @@ export class Group {
   }
 }
 
-/** Bars for `paintMemory`: as it is now. */
 export function barsOf(model, { rows }) {
   return rows.map((row) => ({ total: model.total(row), owners: model.owners(row, model.newest) }));
 }
