@@ -5,7 +5,6 @@ import base64
 import binascii
 import hashlib
 import os
-from collections import OrderedDict
 
 import bcrypt
 from starlette.datastructures import Headers, MutableHeaders
@@ -15,15 +14,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from exporter.errors import ConfigError
 from exporter.web.web_config import WebConfig, load_web_config
 
-MAX_KNOWN = 256
 _NOBODY = "$2b$10$" + "." * 53  # costs as long as a wrong password of somebody
 
 
 class Guarded:
     """An application behind passwords.
 
-    bcrypt is slow on purpose: it runs beside the event loop, one check at a time, and what it found
-    is remembered under a keyed digest for as long as the program runs.
+    bcrypt is slow on purpose: it runs beside the event loop, one check at a time. Who was right is
+    remembered under a keyed digest, one for each user, and waits for nobody who comes after.
 
     Args: file: the web config, see `load_web_config`, whose errors this raises.
     """
@@ -34,7 +32,7 @@ class Guarded:
         self._config = load_web_config(file)
         self.tls = self._config.tls
         self._key = os.urandom(32)
-        self._known: OrderedDict[bytes, bool] = OrderedDict()
+        self._known: set[bytes] = set()
         self._checking = asyncio.Lock()
 
     def read_again(self) -> WebConfig:
@@ -52,6 +50,7 @@ class Guarded:
         if self.tls is not None:
             self.tls.load_cert_chain(*config.certificate)
         self._config = config
+        self._known.clear()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -78,13 +77,14 @@ class Guarded:
         hashed = users.get(name, _NOBODY)
         text = b"\0".join((hashed.encode(), name.encode(), password))
         digest = hashlib.blake2b(text, key=self._key).digest()
+        if digest in self._known:
+            return True
         async with self._checking:
-            if digest not in self._known:
-                is_right = await asyncio.to_thread(_is_right, password, hashed)
-                self._known[digest] = is_right and name in users
-                if len(self._known) > MAX_KNOWN:
-                    self._known.popitem(last=False)
-        return self._known.get(digest, False)
+            is_right = await asyncio.to_thread(_is_right, password, hashed)
+        if not is_right or name not in users:
+            return False
+        self._known.add(digest)
+        return True
 
 
 _REFUSAL = PlainTextResponse(

@@ -7,6 +7,7 @@ import signal
 import ssl
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -88,6 +89,24 @@ def test_only_who_knows_a_password_is_let_in(directory: Path) -> None:
         for _ in range(2):
             assert ask(daemon.address, Authorization=basic("prometheus", "right"))[0] == 200
         assert not [line for line in daemon.log if "right" in line]
+
+
+def test_who_is_known_does_not_wait_for_those_who_guess(directory: Path) -> None:
+    slow = bcrypt.hashpw(b"right", bcrypt.gensalt(12)).decode()
+    right = basic("prometheus", "right")
+    with serving(directory, f"basic_auth_users: {{prometheus: '{slow}'}}\n") as daemon:
+        assert ask(daemon.address, Authorization=right)[0] == 200
+        with ThreadPoolExecutor(12) as guessing:
+            guesses = [
+                guessing.submit(
+                    ask, daemon.address, Authorization=basic("prometheus", f"guess {number}")
+                )
+                for number in range(12)
+            ]
+            wait(guesses, return_when=FIRST_COMPLETED)
+            assert ask(daemon.address, Authorization=right)[0] == 200
+            assert not all(guess.done() for guess in guesses)
+        assert {guess.result()[0] for guess in guesses} == {401}
 
 
 def test_tls_with_the_named_certificate_and_headers(directory: Path, authority: trustme.CA) -> None:
