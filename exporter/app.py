@@ -3,6 +3,7 @@
 import logging
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from exporter.analysis.conflict_signs import ConflictRules
 from exporter.clock import Clock, ManualClock, SystemClock
@@ -12,8 +13,9 @@ from exporter.runner import Runner
 from exporter.settings import Settings, require_changeable
 from exporter.source_set import SourceSet
 from exporter.sources.process_facts import LocalProcesses
-from exporter.sources.recording import Recording
-from exporter.sources.replay import ReplaySource
+
+if TYPE_CHECKING:
+    from exporter.sources.recording import Recording
 
 STOP_TIMEOUT_S = 0.5
 
@@ -100,7 +102,7 @@ class FrozenApp:
     """A recording's first seconds, fed at once; afterwards nothing moves, not even the clock."""
 
     def __init__(
-        self, recording: Recording, freeze_at_s: float, settings: Settings, start_unix_ns: int
+        self, recording: "Recording", freeze_at_s: float, settings: Settings, start_unix_ns: int
     ) -> None:
         self._settings = settings
         self.clock = ManualClock(start_unix_ns)
@@ -147,6 +149,9 @@ def build(settings: Settings) -> App | FrozenApp:
     """
     if settings.replay is None:
         return _live(settings)
+    from exporter.sources.recording import Recording  # a live daemon needs neither
+    from exporter.sources.replay import ReplaySource
+
     recording = Recording.load(Path(settings.replay))
     if settings.replay_freeze_at_s is not None:
         now_unix_ns = SystemClock().unix_ns()
@@ -170,6 +175,8 @@ def build_unpaced(settings: Settings, replay: str) -> FrozenApp:
 
     Raises: RecordingError: the recording cannot be used.
     """
+    from exporter.sources.recording import Recording
+
     recording = Recording.load(Path(replay))
     until_s = recording.events[-1].at_s
     if settings.replay_freeze_at_s is not None:

@@ -7,10 +7,9 @@ from exporter.clock import Clock
 from exporter.errors import ConfigError
 from exporter.records.source import Source
 from exporter.settings import Settings
-from exporter.sources.engine_metrics import EngineMetricsSource
+from exporter.sources.engine_url import EngineUrl
 from exporter.sources.nvml import NvmlSource
 from exporter.sources.nvml_events import NvmlEventsSource
-from exporter.sources.nvml_gpm import NvmlGpmSource
 from exporter.sources.nvml_session import NvmlSession
 from exporter.sources.nvml_slow import NvmlSlowSource
 from exporter.sources.trace import TraceSource
@@ -65,18 +64,33 @@ class SourceSet:
                 ("nvml_events", lambda: NvmlEventsSource(session, clock)),
             ]
             if settings.nvml_gpm:
-                makers.append(("nvml_gpm", lambda: NvmlGpmSource(session, clock)))
+                makers.append(("nvml_gpm", lambda: _gpm(session, clock)))
         if settings.trace_paths:
             makers.append(("trace", lambda: self._trace))
         for url in settings.engine_urls:
-            makers.append((url, lambda url=url: EngineMetricsSource(url, clock)))  # type: ignore[misc]
+            makers.append((url, lambda url=url: _engine_metrics(url, clock)))  # type: ignore[misc]
         if (socket_path := settings.kubernetes_pod_resources) is not None:
             makers.append((("pods", socket_path), lambda: _pod_resources(socket_path, clock)))
         return makers
 
 
+# What few ask for is imported only for them: a daemon's memory is what it uses.
+
+
+def _gpm(session: NvmlSession, clock: Clock) -> Source:
+    from exporter.sources.nvml_gpm import NvmlGpmSource
+
+    return NvmlGpmSource(session, clock)
+
+
+def _engine_metrics(url: EngineUrl, clock: Clock) -> Source:
+    from exporter.sources.engine_metrics import EngineMetricsSource
+
+    return EngineMetricsSource(url, clock)
+
+
 def _pod_resources(socket_path: str, clock: Clock) -> Source:
-    """The source that alone needs gRPC, imported only here: it is large and comes with an extra."""
+    """The source that alone needs gRPC, which comes with an extra."""
     try:
         from exporter.sources.pod_resources import PodResourcesSource
     except ImportError as exc:

@@ -1,6 +1,6 @@
 """What a family is about (each GPU, each engine, …): its labels, and the rows on it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -17,12 +17,15 @@ LabelValue = TypeVar("LabelValue", bound=str)
 class Scope(Generic[T]):
     """Things in a View that have the same labels; every method makes one row of the table.
 
-    `members`: the things with their label values, in the order of `labels`. A figure that is None
-    is unknown and gives no sample.
+    `members`: the things with their label values, in the order of `labels`; looked for once in each
+    View, though many families are about them. A figure that is None is unknown and gives no sample.
     """
 
     labels: tuple[str, ...]
     members: Callable[[View], Iterable[tuple[LabelValues, T]]]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "members", _once_a_view(self.members))
 
     def part(self, of: Callable[[T], Part | None]) -> "Scope[Part]":
         """The same labels on a part of each thing; things without the part drop out."""
@@ -102,6 +105,22 @@ class Scope(Generic[T]):
                         yield (*values, key), value
 
         return Family(name, kind, text, (*self.labels, label), samples)
+
+
+def _once_a_view(
+    members: Callable[[View], Iterable[tuple[LabelValues, T]]],
+) -> Callable[[View], Iterable[tuple[LabelValues, T]]]:
+    """What `members` found in the View that was asked for last; any thread may call it."""
+    newest: tuple[View, Sequence[tuple[LabelValues, T]]] | None = None
+
+    def found(view: View) -> Sequence[tuple[LabelValues, T]]:
+        nonlocal newest
+        known = newest
+        if known is None or known[0] is not view:
+            newest = known = (view, tuple(members(view)))
+        return known[1]
+
+    return found
 
 
 def _text(fact: str | float | None) -> str:
